@@ -319,6 +319,7 @@ def _is_number(text: str) -> bool:
 
 
 _WIDTH = 110
+COLUMN = ' scope="col"'
 
 
 @dataclass(frozen=True)
@@ -347,17 +348,21 @@ class TextTable:
         ]
         return "\n".join([visible(self.title), *(f"  {line}" for line in written)])
 
-    def as_html(self) -> str:
-        """Return the table with everything escaped."""
+    def as_html(self, *, plain: bool = False) -> str:
+        """Return the table with everything escaped; `plain` leaves the alignment to the style of the page."""
 
-        def cells(line: Sequence[str], tag: str) -> str:
-            return "".join(
-                f'<{tag} style="text-align: {"left" if column < self.left else "right"}">{_escaped(cell)}</{tag}>'
-                for column, cell in enumerate(line)
+        def row(line: Sequence[str], tag: str, scope: str = "") -> str:
+            aligned = (
+                "" if plain else f' style="text-align: {"left" if k < self.left else "right"}"'
+                for k in range(len(line))
             )
+            cells = (
+                f"<{tag}{scope}{style}>{_escaped(cell)}</{tag}>" for cell, style in zip(line, aligned, strict=True)
+            )
+            return f"<tr>{''.join(cells)}</tr>"
 
-        body = "".join(f"<tr>{cells(line, 'td')}</tr>" for line in self.rows)
-        head = f"<thead><tr>{cells(self.header, 'th')}</tr></thead>" if self.header else ""
+        head = f"<thead>{row(self.header, 'th', COLUMN)}</thead>" if self.header else ""
+        body = "".join(row(line, "td") for line in self.rows)
         return f"<table><caption>{_escaped(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
 
 

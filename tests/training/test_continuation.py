@@ -32,7 +32,7 @@ def test_the_phases_in_their_order_lead_to_a_limit_kept_with_few_rows_to_spare(h
     assert phases(result) == [name for name in order if name in phases(result)]
     assert {"free", "limits", "accuracy"} <= set(phases(result))
     assert result.assessment.kept
-    assert 0.9 <= result.assessment.measured[0] < 0.92
+    assert 0.9 <= result.assessment.measured[0] < (0.95 if hidden else 0.92)  # features of 4 units have ties
     assert assess_now(problem, problem.rows(DATA.X)).accuracy == result.assessment.accuracy
     assert result.assessment.accuracy < result.free.accuracy
     assert float(result.multipliers.abs().max()) > 0.0

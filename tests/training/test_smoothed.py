@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fairbound.fairness import Cells
 from fairbound.training import L2, TrainingProblem, assess_now, make_model
-from fairbound.training.smoothed import SmoothedProgram, bandwidths
+from fairbound.training.smoothed import SmoothedProgram, bandwidths, tightened
 
 LIMITS = {
     2: ["disparate_impact >= 0.8", "equalized_odds <= 0.1", "selection_rate[a] >= 0.2"],
@@ -71,15 +71,11 @@ def test_a_narrow_bandwidth_is_the_decision_itself():
     assert found.accuracy == assess_now(program.problem.with_system(program.problem.system), program.rows).accuracy
 
 
-def test_gap_and_reserve_move_values_and_bounds():
-    plain, moved = make_program(), make_program(gap=0.25, reserve=0.01)
-    w = plain.initial_point()
-    here, there = plain.evaluate(w), moved.evaluate(w)
-    np.testing.assert_allclose(there.c, here.c + 0.25)
-    np.testing.assert_allclose(there.upper, here.upper - 0.01)  # an infinite bound stays infinite
-    np.testing.assert_allclose(there.lower, here.lower + 0.01)
-    crossed = make_program(reserve=10.0).evaluate(w)
-    assert (crossed.lower <= crossed.upper).all()
+def test_tightened_bounds_do_not_cross():
+    lower, upper = np.array([-np.inf, 0.0, 0.5, 0.2, 0.0]), np.array([0.0, np.inf, 0.5, 0.25, 1.0])
+    low, high = tightened(lower, upper, np.full(5, 0.1))
+    np.testing.assert_allclose(low, [-np.inf, 0.1, 0.5, 0.225, 0.1])
+    np.testing.assert_allclose(high, [-0.1, np.inf, 0.5, 0.225, 0.9])
 
 
 def test_every_evaluation_is_watched_with_its_decisions():

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairbound._errors import InputError, bad_value
 from fairbound._json import as_json
-from fairbound._words import TextTable, beside, count, for_spreadsheet, group_text, listed, number, visible
+from fairbound._words import TextTable, beside, count, for_spreadsheet, group_text, listed, lookup, number, visible
 from fairbound.evaluation.significance import FOUR_FIFTHS, SMALL_SHARE
 
 if TYPE_CHECKING:
@@ -83,13 +83,6 @@ class Category:
         """Return everything as a dictionary of JSON values."""
         return as_json({**vars(self), "group": self.name, "rate": self.rate})
 
-    def line(self) -> tuple[str, ...]:
-        """Return the line as text; the ratio with as many digits as show on which side of four fifths it lies."""
-        ratio = "left out (under 2%)" if self.left_out else number(self.impact_ratio)
-        if self.impact_ratio is not None:
-            ratio = beside(self.impact_ratio, [FOUR_FIFTHS], 3)
-        return self.name, count(self.applicants), count(self.selected), number(self.rate), ratio
-
 
 @dataclass(frozen=True)
 class CategoryTable:
@@ -101,10 +94,7 @@ class CategoryTable:
 
     def category(self, group: Hashable) -> Category:
         """Return a category by its value or its text."""
-        for each in self.categories:
-            if group in (each.group, each.name):
-                return each
-        raise ValueError(f"Unknown category {group!r}. Known: {', '.join(each.name for each in self.categories)}.")
+        return lookup({each.name: each for each in self.categories}, group_text(group), "category")
 
 
 @dataclass(frozen=True)
@@ -136,39 +126,33 @@ class LL144Tables:
     small_category_note: str | None = None
 
     @property
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        """The facts that are published with the tables, as pairs of a name and a text."""
-        found = [(name, getattr(self, field) or NOT_STATED) for field, name in STATED.items()]
-        found.append(("Number of people audited", count(self.people)))
+    def facts(self) -> dict[str, str]:
+        """The facts that are published with the tables, by their names."""
+        found = {name: getattr(self, field) or NOT_STATED for field, name in STATED.items()}
+        found["Number of people audited"] = count(self.people)
         if self.median is not None:
-            found.append(("Median score of the full sample", f"{self.median:g}"))
+            found["Median score of the full sample"] = f"{self.median:g}"
         if self._leaves_out:
-            found.append(("Categories under 2% left out", self.small_category_note or NOT_STATED))
-        return tuple(found)
+            found["Categories under 2% left out"] = self.small_category_note or NOT_STATED
+        return found
 
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read the tables."""
-        rate = (
-            "The selection rate is the share of a category that was selected."
-            if self.kind == "selection"
-            else "The scoring rate is the share of a category with a score above the median of the full sample."
-        )
+        chosen = "that was selected" if self.kind == "selection" else "with a score above the median of the full sample"
         found = [
-            rate,
+            f"The {self.kind} rate is the share of a category {chosen}.",
             f"The impact ratio is the {self.kind} rate of a category over the highest one in the table.",
         ]
         if any(table.unknown for table in self.tables):
-            found.append(
-                "(unknown): people whose category is not known; they are in none of the rates."
-                + (" For intersections, one of the two is not known." if len(self.tables) > 1 else "")
-            )
+            several = " For intersections, one of the two is not known." if len(self.tables) > 1 else ""
+            found.append(f"(unknown): people whose category is not known; they are in none of the rates.{several}")
         for table in self.tables:
             if all(each.left_out for each in table.categories):
                 found.append(f"{table.grouping}: every category is under 2% of the data, so there is no impact ratio.")
             elif all(each.impact_ratio is None for each in table.categories):
                 found.append(f"{table.grouping}: the highest {self.kind} rate is 0, so there is no impact ratio.")
-            small = [each for each in table.categories if self.is_small(each)]
+            small = [each for each in table.categories if each.applicants < SMALL_SHARE * self.people]
             if small and not self._leaves_out:
                 listed = ", ".join(f"{each.name} {count(each.applicants)}" for each in small)
                 found.append(
@@ -176,10 +160,6 @@ class LL144Tables:
                     "out, with a justification."
                 )
         return tuple(found)
-
-    def is_small(self, category: Category) -> bool:
-        """Return whether a category has less than 2% of all people audited."""
-        return category.applicants < SMALL_SHARE * self.people
 
     @property
     def _leaves_out(self) -> bool:
@@ -191,10 +171,7 @@ class LL144Tables:
 
     def table(self, grouping: str) -> CategoryTable:
         """Return the table of a column, or of an intersection."""
-        for each in self.tables:
-            if each.grouping == grouping:
-                return each
-        raise ValueError(f"Unknown table {grouping!r}. Known: {', '.join(each.grouping for each in self.tables)}.")
+        return lookup({each.grouping: each for each in self.tables}, grouping, "table")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as a dictionary of JSON values."""
@@ -206,59 +183,57 @@ class LL144Tables:
         lines: list[tuple[Any, ...]] = [("table", "category", "applicants", amount, rate, "impact_ratio", "note")]
         for table in self.tables:
             for each in table.categories:
-                ratio = "" if each.impact_ratio is None else repr(each.impact_ratio)
                 note = "left out, under 2% of the data" if each.left_out else ""
-                counted = each.applicants, each.selected, repr(each.rate), ratio, note
-                lines.append((for_spreadsheet(table.grouping), for_spreadsheet(each.name), *counted))
-            unknown = UNKNOWN, table.unknown, "", "", "", "not in the rates"
-            lines.append((for_spreadsheet(table.grouping), *unknown))
-        lines += [("about", name, "", "", "", "", for_spreadsheet(text)) for name, text in self.facts]
+                lines.append(
+                    (table.grouping, each.name, each.applicants, each.selected, each.rate, each.impact_ratio, note)
+                )
+            lines.append((table.grouping, UNKNOWN, table.unknown, "", "", "", "not in the rates"))
+        lines += [("about", name, "", "", "", "", text) for name, text in self.facts.items()]
         written = io.StringIO()
-        csv.writer(written, lineterminator="\n").writerows(lines)
+        csv.writer(written, lineterminator="\n").writerows(tuple(map(for_spreadsheet, line)) for line in lines)
         return written.getvalue()
 
     def text_tables(self) -> list[TextTable]:
-        """Return the tables as text, rates with three digits."""
+        """Return the tables as text, rates with three digits, and a ratio with as many as show its side of four fifths.
+
+        The last table, without a header, has the facts.
+        """
+
+        def line(each: Category) -> tuple[str, ...]:
+            ratio = "left out (under 2%)" if each.left_out else number(each.impact_ratio)
+            if each.impact_ratio is not None:
+                ratio = beside(each.impact_ratio, [FOUR_FIFTHS], 3)
+            return each.name, count(each.applicants), count(each.selected), number(each.rate), ratio
+
         header = ("category", "applicants", *self._columns, "impact ratio")
-        return [
+        found = [
             TextTable(
-                table.grouping,
-                header,
-                (*(each.line() for each in table.categories), (UNKNOWN, count(table.unknown), "-", "-", "-")),
+                table.grouping, header, (*map(line, table.categories), (UNKNOWN, count(table.unknown), "-", "-", "-"))
             )
             for table in self.tables
         ]
+        return [*found, TextTable("About", (), tuple(self.facts.items()), left=2)]
 
     def to_markdown(self) -> str:
         """Return tables, facts and notes as Markdown."""
-        lines = []
-        for table in self.text_tables():
-            lines += [f"## {_marked(table.title)}", "", "| " + " | ".join(map(_capital, table.header)) + " |"]
-            lines.append("| --- |" + " ---: |" * (len(table.header) - 1))
-            lines += ["| " + " | ".join(map(_marked, row)) + " |" for row in table.rows]
-            lines.append("")
-        lines += [f"- {name}: {_marked(text)}" for name, text in self.facts]
-        lines += ["", *(f"{_marked(note)}\n" for note in self.notes)]
-        return "\n".join(lines).rstrip() + "\n"
+        *tables, _ = self.text_tables()
+        parts = []
+        for table in tables:
+            lines = [map(str.capitalize, table.header), ["---", *["---:"] * (len(table.header) - 1)]]
+            lines += [map(_marked, row) for row in table.rows]
+            rows = (f"| {' | '.join(line)} |" for line in lines)
+            parts.append("\n".join([f"## {_marked(table.title)}", "", *rows]))
+        parts.append("\n".join(f"- {name}: {_marked(text)}" for name, text in self.facts.items()))
+        return "\n\n".join([*parts, *map(_marked, self.notes)]) + "\n"
 
     def to_html(self) -> str:
         """Return tables, facts and notes as a fragment of HTML for a web page, without style or script."""
-        parts = ['<section class="ll144">']
-        for table in self.text_tables():
-            header = "".join(f'<th scope="col">{_escaped(_capital(name))}</th>' for name in table.header)
-            parts.append(f"<table>\n<caption>{_escaped(table.title)}</caption>")
-            parts.append(f"<thead><tr>{header}</tr></thead>\n<tbody>")
-            for name, *cells in table.rows:
-                values = "".join(f"<td>{_escaped(cell)}</td>" for cell in cells)
-                parts.append(f'<tr><th scope="row">{_escaped(name)}</th>{values}</tr>')
-            parts.append("</tbody>\n</table>")
-        facts = "".join(f"<dt>{_escaped(name)}</dt><dd>{_escaped(text)}</dd>\n" for name, text in self.facts)
-        notes = [f"<p>{_escaped(note)}</p>" for note in self.notes]
-        return "\n".join([*parts, f"<dl>\n{facts}</dl>", *notes, "</section>"]) + "\n"
+        parts = [table.as_html(plain=True) for table in self.text_tables()]
+        notes = [f"<p>{html.escape(visible(note))}</p>" for note in self.notes]
+        return "\n".join(['<section class="ll144">', *parts, *notes, "</section>"]) + "\n"
 
     def __str__(self) -> str:
-        facts = TextTable("About", (), self.facts, left=2)
-        return "\n\n".join([*(table.as_text() for table in (*self.text_tables(), facts)), "\n".join(self.notes)])
+        return "\n\n".join([*(table.as_text() for table in self.text_tables()), "\n".join(self.notes)])
 
 
 def ll144_tables(audit: Audit, kind: RateKind, **facts: str | date | None) -> LL144Tables:
@@ -322,14 +297,6 @@ def _stated(fact: str | date | None, name: str) -> str | None:
         return (fact if isinstance(fact, date) else date.fromisoformat(fact)).isoformat()[:10]
     except (TypeError, ValueError):
         raise bad_value(name, fact, "a day such as 2026-03-31") from None
-
-
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:]
-
-
-def _escaped(text: str) -> str:
-    return html.escape(visible(text))
 
 
 def _marked(text: str) -> str:

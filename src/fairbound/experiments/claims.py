@@ -2,14 +2,18 @@
 
 A claim has several checks, each about one data set, with its figures.  If all are true, the claim holds.  If some are,
 it holds in part.  If none is, it does not hold.  Each solver gets its own verdict: an observation about the paper's
-solver need not be true of a better one.
+solver need not be true of a better one.  The sentences are in `claims.toml`.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
+
+_SENTENCES = tomllib.loads(files("fairbound.experiments").joinpath("claims.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,12 @@ class Check:
     holds: bool
     figures: str
     because: str = ""
+
+
+def check(name: str, holds: bool, because: str = "", /, **numbers: Any) -> Check:
+    """Return a check of a claim by its name, with the numbers of its sentence."""
+    said = _SENTENCES[name]
+    return Check(said["claim"], holds, said["figures"].format(**numbers), because or said.get("because", ""))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,29 +29,6 @@ COLORS = {"smoothed_step": "#0b6e99", "sigmoid": "#c1541d", "covariance": "#5c7a
 
 INK, QUIET, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 
-STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 10.5,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "fairbound",
-}
-
 HOLLOW: dict[str, Any] = {"color": QUIET, "markersize": 8, "fillstyle": "none"}
 """Larger hollow marks, so that both are visible where they coincide with others."""
 
@@ -62,7 +40,7 @@ def style() -> Iterator[None]:
         import matplotlib as mpl
     except ImportError as error:
         raise missing_extra("The figures need", "matplotlib", "paper") from error
-    with mpl.rc_context(STYLE):
+    with as_file(files("fairbound.experiments") / "templates" / "figures.mplstyle") as path, mpl.rc_context(fname=path):
         yield
 
 

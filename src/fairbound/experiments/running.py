@@ -6,6 +6,7 @@ joblib starts the processes.  To use a cluster, call it inside `with joblib.para
 from __future__ import annotations
 
 import hashlib
+import statistics
 import sys
 import time
 import warnings
@@ -234,22 +235,22 @@ def complete(
     missing = sorted(results.missing(runs), key=lambda run: -run.cost)
     if not missing:
         return
-    started, waiting, processes = time.perf_counter(), dict.fromkeys(missing), effective_n_jobs(jobs)
+    started, everything = time.perf_counter(), sum(run.cost for run in missing)
+    cost, processes = 0.0, effective_n_jobs(jobs)
+    known = [outcome.seconds / outcome.run.cost for outcome in results.values()]
+    rate = statistics.fmean(known) / processes if known else None
     if report is not None:
-        report(Progress(0, len(missing), None, _remaining(waiting, results, processes, 0.0, [])))
-    finished: list[Run] = []
+        report(Progress(0, len(missing), None, rate and rate * everything))
     outcomes = Parallel(n_jobs=jobs, return_as="generator_unordered")(
         delayed(perform)(run, data_dir, limit) for run in missing
     )
     with _ended(outcomes):
-        for outcome in outcomes:
+        for finished, outcome in enumerate(outcomes, start=1):
             results.add(outcome)
-            del waiting[outcome.run]
-            finished.append(outcome.run)
+            cost += outcome.run.cost
             if report is not None:
-                elapsed = time.perf_counter() - started
-                remaining = _remaining(waiting, results, processes, elapsed, finished)
-                report(Progress(len(finished), len(missing), outcome, remaining))
+                remaining = (time.perf_counter() - started) / cost * (everything - cost)
+                report(Progress(finished, len(missing), outcome, max(0.0, remaining)))
 
 
 @contextmanager
@@ -262,24 +263,3 @@ def _ended(outcomes: Generator[Outcome]) -> Iterator[None]:
             # joblib warns that unfinished tasks are lost.  After an interrupt this is expected.
             warnings.filterwarnings("ignore", "[0-9]+ tasks", UserWarning)
             outcomes.close()
-
-
-def _remaining(
-    waiting: dict[Run, None], results: Results, processes: int, elapsed: float, finished: list[Run]
-) -> float | None:
-    """Estimate the remaining seconds from finished runs of the same kind, or else from all finished runs."""
-    spent: dict[tuple[str, str, bool], list[float]] = {}
-    for outcome in results.values():
-        spent.setdefault(_kind(outcome.run), []).append(outcome.seconds / outcome.run.cost)
-    done = sum(run.cost for run in finished)
-    if not done and any(_kind(run) not in spent for run in waiting):
-        return None
-    total = 0.0
-    for run in waiting:
-        rates = spent.get(_kind(run))
-        total += run.cost * (sum(rates) / len(rates) if rates else elapsed * processes / done)
-    return total / processes
-
-
-def _kind(run: Run) -> tuple[str, str, bool]:
-    return run.dataset, run.solver, run.batches

@@ -49,8 +49,6 @@ class Graph:
         """Add a constant number."""
         return self.constant(np.float64(value))
 
-    # --- the encoder ---
-
     def numbers(self, X: str, columns: Sequence[NumberColumn]) -> str:
         """Scale the columns of a matrix, and add 0/1 columns for missing values."""
         gaps = self.add("IsNaN", X)
@@ -100,8 +98,6 @@ class Graph:
         single = self.helper.np_dtype_to_tensor_dtype(np.dtype(np.float32))
         return self.as_double(self.add("Cast", values, to=single))
 
-    # --- the network ---
-
     def layers(self, x: str, network: nn.Sequential) -> str:
         """Add the layers of a network."""
         for part in network:
@@ -123,8 +119,6 @@ class Graph:
         slope = part.negative_slope if isinstance(part, nn.LeakyReLU) else 0.0
         positive = self.add("Greater", x, self.number(0.0))
         return self.add("Where", positive, x, self.add("Mul", x, self.number(slope)))
-
-    # --- the decision ---
 
     def decide_between_two(
         self, z: str, classes: Any, threshold: float, *, flipped: bool, calibration: Recalibration | None

@@ -89,7 +89,11 @@ class TreeInputs:
     """By column: the position of the row's code, (n,), and the number of codes.  The last position means missing."""
 
 
-# --- trees ---------------------------------------------------------------------------------------------------------
+_NODES = (
+    *("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_truenodeids", "nodes_falsenodeids"),
+    *("nodes_missing_value_tracks_true", "nodes_values_as_tensor"),
+)
+_LEAVES = ("target_treeids", "target_nodeids", "target_ids", "target_weights_as_tensor")
 
 
 def add_trees(graph: Graph, ensemble: Ensemble, table: TreeInputs) -> str:
@@ -113,85 +117,40 @@ def add_trees(graph: Graph, ensemble: Ensemble, table: TreeInputs) -> str:
     columns = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     if ensemble.single:
         columns = graph.rounded(columns)
-    made = _Operator()
-    leaves: list[Floats] = []
+    branches: list[tuple[int, int, int, str, int, int, int, float]] = []  # in the order of `_NODES`
+    leaves: list[tuple[int, int, Floats]] = []
     for number, tree in enumerate(ensemble.trees):
         for position, node in enumerate(tree):
             if node.feature < 0:
-                made.add_leaf(number, position, len(leaves))
-                leaves.append(_contribution(node, number, len(ensemble.baseline)))
-            elif node.members is None:
-                made.add_branch(
-                    number, position, place[node.feature], node.threshold, node.left, node.right, node.missing_left
-                )
+                branches.append((number, position, 0, "LEAF", 0, 0, 0, 0.0))
+                leaves.append((number, position, _contribution(node, number, len(ensemble.baseline))))
+                continue
+            if node.members is None:
+                column, threshold, true, false = place[node.feature], node.threshold, node.left, node.right
             else:  # in the column of a set, 0 means right, and 0 is at most one half
-                made.add_branch(number, position, sets[_set_of(node)], 0.5, node.right, node.left, False)
+                column, threshold, true, false = sets[_set_of(node)], 0.5, node.right, node.left
+            missing_true = int(node.members is None and node.missing_left)
+            branches.append((number, position, column, "BRANCH_LEQ", true, false, missing_true, threshold))
+    numbers, positions, values = zip(*leaves, strict=True)
+    # The operator returns single precision, so it does not add the values of leaves.  Instead, output t is the number
+    # of the leaf that a row reaches in tree t, which is exact.
+    attributes = dict(zip(_NODES, map(list, zip(*branches, strict=True)), strict=True))
+    attributes |= dict(zip(_LEAVES, map(list, (numbers, positions, numbers, range(len(leaves)))), strict=True))
+    for name in (_NODES[-1], _LEAVES[-1]):
+        attributes[name] = graph.numpy_helper.from_array(np.array(attributes[name], dtype=np.float64), name)
     which = graph.add(
         "TreeEnsembleRegressor",
         columns,
         name=None,
         domain="ai.onnx.ml",
         n_targets=len(ensemble.trees),
-        **made.attributes(graph),
+        **attributes,
     )
     whole = graph.add("Cast", which, to=graph.helper.np_dtype_to_tensor_dtype(np.dtype(np.int64)))
-    values = graph.add("Gather", graph.constant(np.array(leaves)), whole, axis=0)  # (n, trees, outputs)
-    joined = graph.add(
-        "ReduceMean" if ensemble.average else "ReduceSum", values, graph.constant(np.array([1])), keepdims=0
-    )
+    found = graph.add("Gather", graph.constant(np.array(values)), whole, axis=0)  # (n, trees, outputs)
+    total = "ReduceMean" if ensemble.average else "ReduceSum"
+    joined = graph.add(total, found, graph.constant(np.array([1])), keepdims=0)
     return graph.add("Add", joined, graph.constant(ensemble.baseline.reshape(1, -1)))
-
-
-@dataclass
-class _Operator:
-    """The attributes of the operator.
-
-    Its outputs are in single precision, so it does not add the values of leaves.  Instead, output t is the number of
-    the leaf that a row reaches in tree t, which is exact.
-    """
-
-    nodes_treeids: list[int] = field(default_factory=list)
-    nodes_nodeids: list[int] = field(default_factory=list)
-    nodes_featureids: list[int] = field(default_factory=list)
-    nodes_modes: list[str] = field(default_factory=list)
-    nodes_truenodeids: list[int] = field(default_factory=list)
-    nodes_falsenodeids: list[int] = field(default_factory=list)
-    nodes_missing_value_tracks_true: list[int] = field(default_factory=list)
-    nodes_values_as_tensor: list[float] = field(default_factory=list)
-    target_treeids: list[int] = field(default_factory=list)
-    target_nodeids: list[int] = field(default_factory=list)
-    target_ids: list[int] = field(default_factory=list)
-    target_weights_as_tensor: list[float] = field(default_factory=list)
-
-    def attributes(self, graph: Graph) -> dict[str, Any]:
-        """Return the attributes; thresholds and numbers of leaves as tensors of doubles."""
-        doubles = ("nodes_values_as_tensor", "target_weights_as_tensor")
-        return {
-            name: graph.numpy_helper.from_array(np.array(value, dtype=np.float64), name) if name in doubles else value
-            for name, value in vars(self).items()
-        }
-
-    def add_branch(
-        self, tree: int, node: int, column: int, threshold: float, true: int, false: int, missing_true: bool
-    ) -> None:
-        """Add a node that sends a row to `true` if its number is at most the threshold."""
-        self.nodes_treeids.append(tree)
-        self.nodes_nodeids.append(node)
-        self.nodes_featureids.append(column)
-        self.nodes_modes.append("BRANCH_LEQ")
-        self.nodes_truenodeids.append(true)
-        self.nodes_falsenodeids.append(false)
-        self.nodes_missing_value_tracks_true.append(int(missing_true))
-        self.nodes_values_as_tensor.append(threshold)
-
-    def add_leaf(self, tree: int, node: int, leaf: int) -> None:
-        """Add a leaf with its number."""
-        self.add_branch(tree, node, 0, 0.0, 0, 0, False)
-        self.nodes_modes[-1] = "LEAF"
-        self.target_treeids.append(tree)
-        self.target_nodeids.append(node)
-        self.target_ids.append(tree)
-        self.target_weights_as_tensor.append(float(leaf))
 
 
 def _contribution(leaf: Node, tree: int, n_outputs: int) -> Floats:
@@ -212,9 +171,6 @@ def _goes_left(code: int | None, key: tuple[Any, ...]) -> bool:
     if code is None or (known is not None and code not in known):
         return bool(missing_left)
     return code in members
-
-
-# --- the trees of estimators ---------------------------------------------------------------------------------------
 
 
 def read_ensemble(estimator: Any) -> Ensemble:

@@ -177,8 +177,8 @@ class _Run:
         self.penalty = warm_start.penalty
         if len(warm_start.multipliers) == len(self.y):
             self.y = warm_start.multipliers
-        if warm_start.hessian is not None and isinstance(self.hessian, LimitedMemoryBFGS):
-            self.hessian.load_state_dict(warm_start.hessian)
+        if isinstance(warm_start.hessian, LimitedMemoryBFGS) and isinstance(self.hessian, LimitedMemoryBFGS):
+            self.hessian.load_state_dict(warm_start.hessian.state_dict())
 
     def solve(self) -> Solution:
         options = self.options
@@ -317,9 +317,5 @@ class _Run:
             value_evaluations=self.value_evaluations,
             penalty=self.penalty,
             history=self.history,
-            warm_start=WarmStart(
-                chosen.y,
-                self.penalty,
-                self.hessian.state_dict() if isinstance(self.hessian, LimitedMemoryBFGS) else None,
-            ),
+            warm_start=WarmStart(chosen.y, self.penalty, self.hessian),
         )

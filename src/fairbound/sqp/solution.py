@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from fairbound.sqp.core import Metric
 from fairbound.sqp.optimality import KKTResiduals
 from fairbound.sqp.problem import Array
 
@@ -120,14 +121,14 @@ class IterationRecord:
 
 @dataclass(frozen=True)
 class WarmStart:
-    """State that a solve passes to the next one: multipliers, penalty, and the pairs of H.
+    """State that a solve passes to the next one: multipliers, penalty, and the last H.
 
-    H has no pairs if the problem has second derivatives; these begin with the multipliers.
+    If the problem has second derivatives, the next solve begins with the multipliers alone.
     """
 
     multipliers: Array
     penalty: float
-    hessian: dict[str, Any] | None
+    hessian: Metric | None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     free       min loss; if the decisions keep the limits, the fit is finished
     limits     min F(·; h, 0) under c(·; h), for h from wide to narrow, each solve from the last solution
     accuracy   min F(·; h, m) under the same limits, for the same h but the first
-    exact      the same with the bounds moved by the gap c̄ − c, until the decisions keep the limits
+    exact      the same on all rows; then the bounds are moved by the gap c̄ − c, until the decisions keep the limits
 
 F, c, h and m are those of `smoothed`.  Every point that a solve evaluates is offered to the archive, which chooses the
 model.  A network's last layer is linear in its features.  So the whole continuation runs on that layer, with exact
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from fairbound._model_settings import Effort
 from fairbound._words import lookup
-from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, WarmStart
+from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, WarmStart, solve_qp
 from fairbound.training.archive import Archive, Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
@@ -33,7 +33,7 @@ from fairbound.training.last_layer import last_layer
 from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
-from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths
+from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
 from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
@@ -205,33 +205,40 @@ class Continuation:
             self.multipliers = multipliers
 
     def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: WarmStart | None) -> None:
-        """Solve with the bounds moved by the gap until the decisions keep the limits with few rows to spare."""
-        system = stage.problem.system
-        row = system.change_by_a_row.numpy()
-        gap, before = np.zeros(len(row)), None
-        spare = np.full(len(row), 0.5)
+        """Solve on all rows; then move the bounds by the gap until the decisions keep the limits with few to spare.
+
+        A move takes one quadratic program, with the derivatives at the solution, and one pass that counts decisions.
+        """
+        solution = self.solve("exact", stage, width, mixture, warm=warm)
+        if solution is None or not stage.problem.system.n_rows:
+            return
+        start = self.local(stage)
+        here = SmoothedProgram(stage.problem, stage.rows, width, mixture).evaluate(start)
+        self.evaluations += 1
+        metric = solution.warm_start.hessian
+        assert metric is not None
+        row = stage.problem.system.change_by_a_row.numpy()
         few = SPARE_ROWS * row + SPARE_SHARE * np.sqrt(row)  # a group of n rows moves by 1/n with a row
+        gap, spare = np.zeros(len(row)), np.full(len(row), 0.5)
+        step, active, inside = np.zeros_like(start), solution.multipliers != 0.0, None
         for _ in range(self.effort.touches):
-            w = self.local(stage)
-            _, c, found = SmoothedProgram(stage.problem, stage.rows, width, mixture).assess(w)
+            self.w = stage.lift(torch.from_numpy(start + step))
+            stage.problem.assign(torch.from_numpy(start + step))
+            found = assess_now(stage.problem, stage.rows)
             self.value_evaluations += 1
-            self.archive.offer(stage.lift(torch.from_numpy(w)), found)
-            exact = found.exact.numpy()
-            room = np.minimum(exact - system.lower.numpy(), system.upper.numpy() - exact)
-            active = np.zeros(len(c), dtype=bool) if warm is None else np.abs(warm.multipliers) > 0.0
+            self.archive.offer(self.w, found)
+            room = np.minimum(found.exact.numpy() - here.lower, here.upper - found.exact.numpy())
             if found.kept and not bool((room[active] > few[active]).any()):
                 return
             # The gap jumps by the rows near the boundary.  Where it led from one side of a limit to the other, a mean
             # of two does not go back and forth between them.
-            turned = np.zeros(len(row), dtype=bool) if before is None else (room < 0.0) != before
-            gap, before = np.where(turned, 0.5 * (gap + exact - c), exact - c), room < 0.0
-            solution = self.solve("exact", stage, width, mixture, warm=warm, gap=gap, reserve=spare * row)
-            if solution is None:
-                return
-            warm = solution.warm_start
-            spare = np.where(room < 0.0, 2.0 * spare + 0.5, 0.5)
-            if not found.kept:  # a narrower bandwidth has a smaller gap, which jumps less from point to point
-                width *= 0.5
+            before, inside = inside, room >= 0.0
+            turned = np.zeros(len(row), dtype=bool) if before is None else inside != before
+            measured = found.exact.numpy() - here.c - here.J.product(step)
+            gap = np.where(turned, 0.5 * (gap + measured), measured)
+            moved = solve_qp(here.g, metric, here.c + gap, here.J, *tightened(here.lower, here.upper, spare * row))
+            step, active = moved.d, moved.y != 0.0
+            spare = np.where(inside, 0.5, 2.0 * spare + 0.5)
 
     # Solves.
 
@@ -243,8 +250,6 @@ class Continuation:
         mixture: float = 0.0,
         *,
         warm: WarmStart | None = None,
-        gap: Array | float = 0.0,
-        reserve: Array | float = 0.0,
         watch: Callable[[Tensor, Assessment], None] | None = None,
     ) -> Solution | None:
         """Solve one smoothed program from `w` and record its history; None if the callback has asked to stop."""
@@ -252,15 +257,7 @@ class Continuation:
             return None
         if watch is None and name != "free" and not stage.rows.halves:  # decisions on a sample prove nothing
             watch = lambda w, found: self.archive.offer(stage.lift(w), found)  # noqa: E731
-        program = SmoothedProgram(
-            stage.problem,
-            stage.rows,
-            width,
-            mixture,
-            gap=gap,
-            reserve=reserve,
-            watch=watch,
-        )
+        program = SmoothedProgram(stage.problem, stage.rows, width, mixture, watch)
 
         def after_iteration(record: IterationRecord, w: Array) -> bool:
             self.w = stage.lift(torch.from_numpy(w))  # an interrupt leaves this point in the module

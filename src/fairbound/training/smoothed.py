@@ -1,10 +1,9 @@
 """The program that the solver sees: decisions smoothed by a bandwidth h, loss and error mixed by m.
 
-    min_w  F(w; h, m) = (1 − m)·loss + m·error(S) + penalties     subject to   lower ≤ c(S) + gap ≤ upper
+    min_w  F(w; h, m) = (1 − m)·loss + m·error(S) + penalties     subject to   lower ≤ c(S) ≤ upper
 
 S are the cell sums of Φ(t / h), with t the margin of a decision in logits: a kernel estimate of the numbers of selected
-rows.  The error is linear in S, so one pass over the rows gives everything.  `gap` is the distance c̄ − c from the
-smoothed to the exact values at an earlier point, so that the solver meets the limits where the decisions do.
+rows.  The error is linear in S, so one pass over the rows gives everything.
 
 Second derivatives are exact for a linear layer.  With A the inputs and a column of ones,
 
@@ -71,8 +70,6 @@ class SmoothedProgram:
         h, in logits.
     mixture : float
         m in [0, 1): 0 minimises the loss alone.
-    gap, reserve : array of shape (m,), optional
-        Added to c; distance by which each bound is tightened.
     watch : function of (w, assessment), optional
         Called at every evaluation with derivatives.
     """
@@ -83,17 +80,12 @@ class SmoothedProgram:
         rows: Rows,
         bandwidth: float,
         mixture: float = 0.0,
-        *,
-        gap: Array | float = 0.0,
-        reserve: Array | float = 0.0,
         watch: Watch | None = None,
     ) -> None:
         step = smoothed_step(problem, bandwidth)
         self.problem = problem.with_system(problem.system.smoothed(step), (step,) if mixture else ())
-        self.rows, self.step, self.mixture, self.gap, self.watch = rows, step, mixture, gap, watch
-        lower, upper = problem.system.lower.numpy() + reserve, problem.system.upper.numpy() - reserve
-        # If the reserve is more than half of the interval, both bounds move to its midpoint and do not cross.
-        self.lower, self.upper = np.minimum(lower, 0.5 * (lower + upper)), np.maximum(upper, 0.5 * (lower + upper))
+        self.rows, self.step, self.mixture, self.watch = rows, step, mixture, watch
+        self.lower, self.upper = problem.system.lower.numpy(), problem.system.upper.numpy()
         self.evaluations = self.value_evaluations = 0
         # The last two points: a solver evaluates the next point before it records the present one.
         self._found: deque[tuple[Array, Assessment, float | None, Evaluation]] = deque(maxlen=2)
@@ -114,7 +106,7 @@ class SmoothedProgram:
             assert sweep.loss_gradient is not None
             f += self.mixture * (error - sweep.loss)
             g = g + self.mixture * (slope - sweep.loss_gradient).numpy()
-        evaluation = Evaluation(f, g, plain.c + self.gap, plain.J, self.lower, self.upper)
+        evaluation = Evaluation(f, g, plain.c, plain.J, self.lower, self.upper)
         self._found.append((w, found, error, evaluation))
         if self.watch is not None:
             self.watch(torch.from_numpy(w), found)
@@ -132,7 +124,7 @@ class SmoothedProgram:
         sweep = self.problem.sweep(self.rows, gradients=False)
         plain = sweep.loss + self.problem.regularize(self.rows, sweep)[0]
         f = plain + self.mixture * (self._error(sweep)[0] - sweep.loss) if self.mixture else plain
-        c = self.problem.constraint_values(self.rows, sweep).numpy() + self.gap
+        c = self.problem.constraint_values(self.rows, sweep).numpy()
         return f, c, assess(self.problem, self.rows, sweep, plain)
 
     def at(self, w: Array) -> tuple[Assessment, float | None, Evaluation]:
@@ -185,6 +177,12 @@ class SmoothedProgram:
         else:
             wrong[torch.arange(len(labels)), labels] = -1.0
         return wrong / float(cells.totals.sum())
+
+
+def tightened(lower: Array, upper: Array, reserve: Array) -> tuple[Array, Array]:
+    """Return bounds that are stricter by `reserve`; where that is more than half of the interval, its midpoint."""
+    middle = 0.5 * (lower + upper)  # inf or NaN if a side has no bound, and then fmin and fmax ignore it
+    return np.fmin(lower + reserve, middle), np.fmax(upper - reserve, middle)
 
 
 def linear_layer(problem: TrainingProblem) -> nn.Linear | None:

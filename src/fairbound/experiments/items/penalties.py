@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairbound.experiments.claims import Check
+from fairbound.experiments.claims import Check, check
 from fairbound.experiments.exhibits import COLORS, QUIET, ResultTable, decades, legend, missed, panels, table
 from fairbound.experiments.items.ratios import WORDS, word
 from fairbound.experiments.protocol import APPROACHES, PRINTED, SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, PrintedCost
@@ -89,28 +89,19 @@ def tabulate_penalized(evidence: Evidence) -> ResultTable:
 def check_penalized(evidence: Evidence) -> Iterator[Check]:
     """Check that ratios are monotone under constraints but not under penalties, which also cost more accuracy."""
     for name in APPROACHES:
-        title, best = f"{evidence.title}, {WORDS[name]}", []
+        facts: dict[str, Any] = {"title": evidence.title, "word": WORDS[name]}
+        best = []
         for approach, points in _stronger(evidence, name).items():
             back = max(0.0, *(before.ratio - after.ratio for before, after in pairwise(points)))
-            steady = back <= STEADY
-            yield Check(
-                "A stricter constraint never lowers the ratio."
-                if approach == "constraint"
-                else "A stronger penalty can lower the ratio.",
-                steady if approach == "constraint" else not steady,
-                f"{title}: the largest step back of the ratio is {back:.4f}; up to {STEADY:g} counts as none.",
-            )
+            claim, holds = ("monotone", back <= STEADY) if approach == "constraint" else ("unsteady", back > STEADY)
+            yield check(claim, holds, **facts, back=back, steady=STEADY)
             # The models that keep the compared ratio on training rows, where a user would choose.
             kept = [point.accuracy for point in points if point.outcome.train.ratio() >= COMPARED - STEADY]
             best.append(max(kept, default=0.0))
         if any(best):
             one, other = (f"{accuracy:.2f}%" if accuracy else "none" for accuracy in best)
-            yield Check(
-                "At equal ratio, constraints are at least as accurate.",
-                best[0] >= best[1] - ROUNDING,
-                f"{title}: the best accuracy of models with a ratio of {COMPARED - STEADY:g} or more on training rows "
-                f"is {one} by constraint and {other} by regularisation; up to {ROUNDING:g} points are equal.",
-            )
+            facts |= {"ratio": COMPARED - STEADY, "one": one, "other": other, "equal": ROUNDING}
+            yield check("accurate", best[0] >= best[1] - ROUNDING, **facts)
 
 
 class Way(NamedTuple):
@@ -158,14 +149,10 @@ def check_search(evidence: Evidence) -> Iterator[Check]:
     """Check that one constrained fit reaches the ratio, and compare it with a search."""
     for target in evidence.binding(SCALE_RATIOS):
         one, search = _ways(evidence, target)
-        yield Check(
-            "A demanded ratio takes one constrained fit, and a search over penalties.",
-            one.near and (not search.near or (search.fits > 1 and search.seconds > one.seconds)),
-            f"{evidence.title}, {target:g} ± {SEARCH_TOLERANCE:g}: one constrained fit ({one.seconds:.1f} s, ratio "
-            f"{one.end.ratio:.4f}, {one.end.accuracy:.2f}%); the search "
-            f"{'reached it' if search.near else f'ended at {search.end.ratio:.4f}'} in {search.fits} fits of at most "
-            f"{SEARCH_FITS} ({search.seconds:.1f} s, {search.end.accuracy:.2f}%).",
-        )
+        holds = one.near and (not search.near or (search.fits > 1 and search.seconds > one.seconds))
+        came = "reached it" if search.near else f"ended at {search.end.ratio:.4f}"
+        facts = {"title": evidence.title, "target": target, "tolerance": SEARCH_TOLERANCE, "most": SEARCH_FITS}
+        yield check("search", holds, **facts, one=one, search=search, came=came)
 
 
 class Cost(NamedTuple):
@@ -211,9 +198,6 @@ def check_cost(evidence: Evidence) -> Iterator[Check]:
         limited, weighted = (
             statistics.fmean(point.seconds for point in points) for points in _stronger(evidence, name).values()
         )
-        yield Check(
-            "A run with constraints costs at most slightly more than one with a penalty.",
-            limited <= SLIGHTLY * weighted,
-            f"{evidence.title}, {WORDS[name]}: {limited:.2f} s a constrained run, {weighted:.2f} s a regularised one, "
-            f"{limited / weighted:.2f} times; slightly means up to {SLIGHTLY:g}.",
-        )
+        numbers = {"limited": limited, "weighted": weighted, "times": limited / weighted, "slightly": SLIGHTLY}
+        holds = limited <= SLIGHTLY * weighted
+        yield check("cost", holds, title=evidence.title, word=WORDS[name], **numbers)

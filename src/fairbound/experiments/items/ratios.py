@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairbound.experiments.claims import Check
+from fairbound.experiments.claims import Check, check
 from fairbound.experiments.exhibits import (
     COLORS,
     HOLLOW,
@@ -57,6 +57,12 @@ HIGH = 1.0
 
 UNSEEN = 1.0, 0.05
 """Results on test rows are similar within so many points of accuracy, and within this of the ratio."""
+
+ELSEWHERE = {
+    "law": "The paper's own Table 2 has a slack of 0.012 at 0.8 on Law, where the limit does not bind yet.",
+    "acsincome": "These are other rows than the paper's.",
+}
+"""Why a limit may begin to bind elsewhere."""
 
 AT_THE_END = "The fast solver uses the exact measures at the end, so it reaches the limit with any surrogate."
 
@@ -125,9 +131,10 @@ def _binding(evidence: Evidence, name: str, scale: float) -> list[Point]:
     return [point for point in evidence.constrained(name, scale) if point.bound > evidence.free_ratio]
 
 
-def _largest_gap(points: list[Point]) -> str:
+def _worst(points: list[Point]) -> dict[str, float]:
+    """Return the largest gap, and the demanded ratio."""
     worst = max(points, key=lambda point: (point.gap, point.bound))
-    return f"{worst.gap:.3f}, at a demanded {worst.bound:g}"
+    return {"gap": worst.gap, "at": worst.bound}
 
 
 def check_unscaled(evidence: Evidence) -> Iterator[Check]:
@@ -147,62 +154,43 @@ def check_unscaled(evidence: Evidence) -> Iterator[Check]:
         if not ahead:
             continue
         share, bound = min(((point.ratio - free) / (point.bound - free), point.bound) for point in ahead)
-        near = name == "smoothed_step"
-        yield Check(
-            f"Without scaling, the {WORDS[name]} {'nearly reaches' if near else 'does not nearly reach'} the ratio "
-            "demanded.",
-            share >= NEAR if near else share <= FAR,
-            f"{evidence.title}: largest gap {_largest_gap(points)}; from {free:.3f} without limits it comes at least "
-            f"{max(share, 0):.0%} of the way, at a demanded {bound:g}; "
-            + (f"nearly means {NEAR:.0%}." if near else f"not nearly means at most {FAR:.0%}."),
-        )
+        holds = share >= NEAR if name == "smoothed_step" else share <= FAR
+        numbers = {"free": free, "share": max(share, 0), "bound": bound, "near": NEAR, "far": FAR}
+        yield check(name, holds, title=evidence.title, **_worst(points), **numbers)
 
 
 def check_scaled(evidence: Evidence) -> Iterator[Check]:
     """Check that scaled surrogates match the ratio, where the limit begins to bind, and the test rows."""
+    title, dataset, free = evidence.title, evidence.setting.dataset, evidence.free_ratio
     for name in SURROGATES:
         if points := _binding(evidence, name, SCALE):
-            worst = max(points, key=lambda point: (point.gap, point.bound))
-            yield Check(
-                "Scaled surrogates match the ratio demanded.",
-                worst.gap <= TIGHT,
-                f"{evidence.title}, {WORDS[name]}: largest gap {worst.gap:.4f}, at a demanded {worst.bound:g}; matched "
-                f"means within {TIGHT:g}.",
-            )
-    loose = [ratio for ratio in RATIOS if ratio <= evidence.free_ratio]
+            worst = _worst(points)
+            yield check("match", worst["gap"] <= TIGHT, title=title, word=WORDS[name], **worst, tolerance=TIGHT)
+    loose = [ratio for ratio in RATIOS if ratio <= free]
     strict = evidence.binding(RATIOS)
     if loose and strict and evidence.setting.part == "train":
-        low, high = PRINTED.active[evidence.setting.dataset]
-        yield Check(
-            "The limit on disparate impact begins to bind where the paper says.",
-            (loose[-1], strict[0]) == (low, high),
-            f"{evidence.title}: without limits the ratio is {evidence.free_ratio:.4f}, so the limit begins to bind "
-            f"between {loose[-1]:g} and {strict[0]:g}; stated: between {low:g} and {high:g}.",
-            {
-                "law": "The paper's own Table 2 has a slack of 0.012 at 0.8 on Law, where the limit does not bind yet.",
-                "acsincome": "These are other rows than the paper's.",
-            }.get(evidence.setting.dataset, ""),
-        )
+        low, high = PRINTED.active[dataset]
+        holds, found = (loose[-1], strict[0]) == (low, high), {"loose": loose[-1], "strict": strict[0]}
+        yield check("binds", holds, ELSEWHERE.get(dataset, ""), title=title, free=free, low=low, high=high, **found)
     reached = {point.bound: point.ratio for point in evidence.constrained("covariance")}
-    strictest, free = min(COVARIANCES), evidence.free.ratio
+    free, strictest = evidence.free.ratio, min(COVARIANCES)
     enough = [bound for bound, ratio in reached.items() if ratio >= RATIOS[-1]]
-    needed = f"takes {max(enough):g} or less" if enough else "is not reached"
-    yield Check(
-        "A limit on the covariance raises the ratio too.",
+    yield check(
+        "covariance",
         reached[strictest] >= free + RAISED,
-        f"{evidence.title}: from {free:.3f} without limits to {reached[strictest]:.3f} at a covariance of "
-        f"{strictest:g}; {RATIOS[-1]:g} {needed}; raised means by {RAISED:g}.",
+        title=title,
+        free=free,
+        reached=reached[strictest],
+        strictest=strictest,
+        ratio=RATIOS[-1],
+        needed=f"takes {max(enough):g} or less" if enough else "is not reached",
+        raised=RAISED,
     )
     outcomes = [point.outcome for name in SURROGATES for point in evidence.constrained(name)]
-    accuracy = max(100 * abs(outcome.train.accuracy - outcome.test.accuracy) for outcome in outcomes)
+    far = max(100 * abs(outcome.train.accuracy - outcome.test.accuracy) for outcome in outcomes)
     ratio = max(abs(outcome.train.ratio() - outcome.test.ratio()) for outcome in outcomes)
-    yield Check(
-        "Results on test rows are similar.",
-        accuracy <= UNSEEN[0] and ratio <= UNSEEN[1],
-        f"{DATASETS[evidence.setting.dataset]}, {evidence.setting.solver} solver: over all limits, accuracies on "
-        f"training and test rows differ by up to {accuracy:.2f} points and ratios by up to {ratio:.3f}; similar means "
-        f"up to {UNSEEN[0]:g} point and {UNSEEN[1]:g}.",
-    )
+    numbers = {"points": far, "ratio": ratio, "similar": UNSEEN, "solver": evidence.setting.solver}
+    yield check("unseen", far <= UNSEEN[0] and ratio <= UNSEEN[1], data=DATASETS[dataset], **numbers)
 
 
 def draw_accuracy(evidence: Evidence) -> Figure:
@@ -252,17 +240,10 @@ def check_accuracy(evidence: Evidence) -> Iterator[Check]:
     for name in SURROGATES:
         points = evidence.constrained(name)
         worst = max(points, key=lambda point: point.violation())
-        yield Check(
-            "Hard limits on scaled surrogates are met by the decisions.",
-            worst.violation() <= SLACK,
-            f"{evidence.title}, {WORDS[name]}: largest violation by decisions {worst.violation():.4f}, at "
-            f"{worst.bound:g}; met means up to {SLACK:g}.",
-        )
+        facts: dict[str, Any] = {"title": evidence.title, "word": WORDS[name]}
+        amount = worst.violation()
+        yield check("met", amount <= SLACK, **facts, amount=amount, at=worst.bound, slack=SLACK)
         if strict := _binding(evidence, name, SCALE):
             first, last = (evidence.free.accuracy - strict[place].accuracy for place in (0, -1))
-            yield Check(
-                "Accuracy remains high up to where the limits begin to bind.",
-                first <= HIGH,
-                f"{evidence.title}, {WORDS[name]}: {first:.2f} points lost at {strict[0].bound:g}, the first ratio "
-                f"that binds, {last:.2f} at {strict[-1].bound:g}; high means up to {HIGH:g} point.",
-            )
+            facts |= {"loosest": strict[0].bound, "strictest": strict[-1].bound}
+            yield check("high", first <= HIGH, **facts, first=first, last=last, high=HIGH)

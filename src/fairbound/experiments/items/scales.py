@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound.experiments.claims import Check
+from fairbound.experiments.claims import Check, check
 from fairbound.experiments.exhibits import COLORS, INK, QUIET, ResultTable, legend, panels, table
 from fairbound.experiments.items.ratios import AT_THE_END, SLACK, TIGHT, WORDS, word
 from fairbound.experiments.protocol import SCALE, SCALE_RATIOS, SCALES, SURROGATES, UNSCALED
@@ -76,11 +76,7 @@ def check_functions(_: Evidence) -> Iterator[Check]:
     """Check that scaling brings the surrogates closer to the step."""
     for name in SURROGATES:
         plain, scaled = distance(name, 1.0), distance(name, SHOWN_SCALE)
-        yield Check(
-            "Scaling brings the surrogates closer to the step.",
-            scaled < plain,
-            f"{WORDS[name]}: mean distance from the step {plain:.3f} as it is, {scaled:.3f} scaled by 10.",
-        )
+        yield check("closer", scaled < plain, word=WORDS[name], plain=plain, scaled=scaled)
 
 
 def draw_scales(evidence: Evidence) -> Figure:
@@ -139,30 +135,17 @@ def check_scales(evidence: Evidence) -> Iterator[Check]:
         points = {run.scale: evidence[run] for run in evidence.setting.scales(bound, name)}
         ours, steepest = points[SCALE], points[SCALES[-1]]
         best = min(points.values(), key=lambda point: point.gap)
-        title = f"{evidence.title}, {WORDS[name]}, {bound:g}"
-        yield Check(
-            "A scale of 50 gives the smallest gap.",
-            ours.gap <= best.gap + SMALLEST,
-            f"{title}: gap {ours.gap:.4f} at 50; the least is {best.gap:.4f}, at {best.run.scale:g}; as small means "
-            f"within {SMALLEST:g}.",
-            AT_THE_END if evidence.setting.solver == "fast" else "",
-        )
+        facts: dict[str, Any] = {"title": evidence.title, "word": WORDS[name], "bound": bound}
+        numbers = {"ours": ours.gap, "least": best.gap, "scale": best.run.scale, "tolerance": SMALLEST}
+        because = AT_THE_END if evidence.setting.solver == "fast" else ""
+        yield check("smallest_gap", ours.gap <= best.gap + SMALLEST, because, **facts, **numbers)
         # Large scales have steep slopes.  They should be as accurate as smaller scales that also match.
         if matched := [point for point in points.values() if point.run.scale < SCALE and point.gap <= TIGHT]:
             best = max(matched, key=lambda point: point.accuracy)
-            yield Check(
-                "A larger scale does not make the result worse.",
-                min(ours.accuracy, steepest.accuracy) >= best.accuracy - EQUAL,
-                f"{title}: {ours.accuracy:.2f}% at 50, {steepest.accuracy:.2f}% at {SCALES[-1]:g}; the best of the "
-                f"smaller scales that match is {best.accuracy:.2f}%, at {best.run.scale:g}; no worse means within "
-                f"{EQUAL:g} points.",
-            )
+            numbers = {"ours": ours.accuracy, "steepest": steepest.accuracy, "best": best.accuracy}
+            holds = min(ours.accuracy, steepest.accuracy) >= best.accuracy - EQUAL
+            yield check("no_worse", holds, **facts, **numbers, scale=best.run.scale, equal=EQUAL)
         if evidence.setting.solver == "paper":
-            at_50, at_100, at_1 = (settled(points[scale]) for scale in (SCALE, SCALES[-1], UNSCALED))
-            yield Check(
-                "A larger scale does not slow training.",
-                max(at_50, at_100) <= SLOWER * at_1,
-                f"{title}: settled after {at_50} epochs at 50, {at_100} at 100, {at_1} at 1; settled means that "
-                f"accuracy stays within {EQUAL:g} points of its last and the limit is met within {SLACK:g}, no slower "
-                f"up to {SLOWER:g} times the epochs.",
-            )
+            epochs = {f"at_{scale:g}": settled(points[scale]) for scale in (SCALE, SCALES[-1], UNSCALED)}
+            holds = max(epochs["at_50"], epochs["at_100"]) <= SLOWER * epochs["at_1"]
+            yield check("no_slower", holds, **facts, **epochs, equal=EQUAL, slack=SLACK, slower=SLOWER)

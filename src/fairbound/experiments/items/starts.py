@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairbound.experiments.claims import Check
+from fairbound.experiments.claims import Check, check
 from fairbound.experiments.exhibits import COLORS, INK, ResultTable, legend, missed, panels, table
 from fairbound.experiments.protocol import VARIANCE_RATIOS
 from fairbound.experiments.runs import Evidence, Point
@@ -97,9 +97,7 @@ def check_starts(evidence: Evidence) -> Iterator[Check]:
     """Check that several seeds agree."""
     for points in _starts(evidence):
         accuracies, worst = _facts(points)
-        yield Check(
-            "Several random starts agree.",
-            bool(accuracies.std() <= AGREE) and worst <= MET,
-            f"{evidence.title}, {points[0].bound:g}: standard deviation of accuracy {accuracies.std():.2f} points over "
-            f"{len(points)} seeds, largest violation {worst:.4f}; agreement means up to {AGREE:g} points and {MET:g}.",
-        )
+        deviation = float(accuracies.std())
+        numbers = {"deviation": deviation, "number": len(points), "worst": worst, "agree": AGREE, "met": MET}
+        holds = deviation <= AGREE and worst <= MET
+        yield check("starts", holds, title=evidence.title, bound=points[0].bound, **numbers)
