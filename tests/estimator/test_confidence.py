@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 from tests.refusals import refused
 
-from fairbound import ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
+from fairbound import Confidence, ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
 from fairbound.estimator import certified as fit_certified
 from fairbound.estimator.certified import hold_back
 from fairbound.estimator.inputs import read_inputs

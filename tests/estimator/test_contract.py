@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
+from fairbound import Groups
 from fairbound._errors import LimitWarning
 from fairbound.estimator.classifier import ConstrainedClassifier
 from fairbound.estimator.encoder import TableEncoder

@@ -1,4 +1,4 @@
-"""Inputs of any scale: with `preprocessing=None` the model is that of the standardised columns, and never NaN."""
+"""Inputs of any scale: with `encoder=None` the model is that of the standardised columns, and never NaN."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class TestEmbedding:
 
     def test_numbers_that_it_cannot_embed_are_refused(self, words):
         X, y, _ = words
-        with pytest.raises(ValueError, match=r"embeds whole numbers.*input 0 is .* preprocessing=None"):
+        with pytest.raises(ValueError, match=r"embeds whole numbers.*input 0 is .* encoder=None"):
             quick(hidden=embedding).fit(X, y)
         with pytest.raises(ValueError, match=r"cannot take rows of 2 inputs.*index out of range"):
             quick(hidden=embedding, encoder=None).fit(X + 1, y)

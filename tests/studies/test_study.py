@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tests.refusals import refused
 
 import fairbound
-from fairbound import Base, Dataset, audit, load, load_dataset, make_disparate_data
+from fairbound import Base, Dataset, Groups, audit, load, load_dataset, make_disparate_data
 from fairbound._errors import ForecastWarning
 from fairbound.cli.program import make_program
 from fairbound.estimator import TableEncoder

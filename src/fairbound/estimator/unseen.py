@@ -189,8 +189,7 @@ class Outlook:
             limits = rates.with_reserve(reserve)
             stricter = self.problem.with_constraints(limits)
             self._restart()
-            by_passes = replace(options["effort"], epochs=0)
-            again = fit(stricter, self.Z, precision=torch.float64, **{**options, "effort": by_passes})
+            again = fit(stricter, self.Z, precision=torch.float64, **options)
             reached, kept = again.assessment.kept, replace(again.assessment, system=asked)
             if not kept.kept:
                 self.problem.assign(before)  # the last model has less of a margin, but keeps the limits

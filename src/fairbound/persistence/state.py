@@ -289,8 +289,7 @@ def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
     params = {name: as_record(value, PARAMETERS.get(name, Any)) for name, value in values.items()}
     params["constraints"] = [each if isinstance(each, str) else each.restored() for each in params["constraints"]]
     params["loss"] = params["loss"].restored()
-    for name, kind in RECORDS.items():
-        params[name] = None if params[name] is None else kind(**params[name])
+    params |= {name: kind(**params[name]) for name, kind in RECORDS.items() if params.get(name) is not None}
     if isinstance(params["encoder"], StoredEncoder):
         params["encoder"] = params["encoder"].restored()
     return params
