@@ -135,7 +135,8 @@ def test_the_result_prints_the_certificate_and_the_claim(certified):
 
 
 def test_where_none_passes_it_says_so_with_the_bound_of_the_first(monkeypatch):
-    monkeypatch.setattr(fit_certified, "place_start", lambda *_, **__: 0.25)  # the strictest would have the whole level
+    start = fit_certified.Certification
+    monkeypatch.setattr(start, "_place_start", lambda *_: 0.25)  # the strictest would have the whole level
     with pytest.warns(LimitWarning, match="not certified.*99% confidence"):
         clf = fit(confident("disparate_impact >= 0.95", confidence=0.99), toy(300))
     assert clf.result_.certified is False
@@ -294,15 +295,18 @@ def test_calibration_rows_of_ones_own_that_do_not_fit():
 
 
 @pytest.mark.slow
-def test_a_second_start_that_training_rows_could_not_place_is_noted(monkeypatch):
+def test_a_second_start_that_training_rows_could_not_place_is_noted():
     X, y, group = toy(400)
     clf = quick("disparate_impact >= 0.3", confidence=0.9)
     assert fit_certified.NOT_TRIED not in str(clf.fit(X, y, sensitive_features=group).result_.notes)
 
-    def undivided(*_, **__):
-        raise ValueError("a group has no row in a part")
-
-    calibration = X[:200], y[:200], group[:200]
-    monkeypatch.setattr(fit_certified, "_divide", undivided)
-    clf.fit(X[200:], y[200:], sensitive_features=group[200:], calibration_set=calibration)
+    few = (
+        X[:200],
+        y[:200],
+        np.where(np.arange(200) < 2, "c", group[:200]),
+    )  # two rows of a group, so three folds have none
+    clf.set_params(constraints="equal_opportunity <= 0.9", min_group_size=1)
+    few[1][:2] = 0, 1
+    calibration = X[200:], y[200:], np.where(np.arange(len(y) - 200) < 60, "c", group[200:])
+    clf.fit(few[0], few[1], sensitive_features=few[2], calibration_set=calibration)
     assert fit_certified.NOT_TRIED in clf.result_.notes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.evaluation import Forecast, LimitForecast, RateDistribution
+from fairbound.evaluation import Forecast, LimitForecast, RateDistribution, room_within
 from fairbound.fairness import (
     Cells,
     Constraint,
@@ -153,6 +153,27 @@ def test_small_groups_have_larger_reserves_and_no_reserve_passes_equal_rates():
     small = pairs["0.8 selection_rate(a) <= selection_rate(c)"]
     assert 0 < large < 0.03 < small
     assert small <= 0.9 * 0.2 * 0.5
+
+
+@pytest.mark.parametrize(
+    ("limit", "way"),
+    [
+        ("disparate_impact >= 0.8", 0.2 * 0.5),
+        ("disparate_impact >= 1", 0.0),
+        ("demographic_parity <= 0.1", 0.1),
+        ("demographic_parity <= 0", 0.0),
+        (rate_limit("selection_rate", lower=0.8), 0.2),
+        (rate_limit("selection_rate", lower=1.0), 0.0),
+        (rate_limit("selection_rate", upper=0.0), 0.0),
+        (rate_limit("selection_rate", lower=0.3, upper=0.7), 0.2),
+        (rate_limit("selection_rate", lower=0.5, upper=0.5), 0.0),
+    ],
+    ids=str,
+)
+def test_the_way_from_a_bound_to_equal_rates(limit, way):
+    y, group, _ = rows()
+    system = ConstraintSystem.build(limit, Cells.build(y, group))
+    assert room_within(system, np.full(4, 0.5)) == pytest.approx(way)
 
 
 def test_words_of_a_forecast():

@@ -84,9 +84,9 @@ def _fields(kind: Any) -> list[Declared]:
 
 def _made(declared: Declared, given: dict[str, Any]) -> Any:
     """Return the value of a parameter: that of its option, or the record of several."""
-    kind: Any = declared.kind
-    if not is_dataclass(kind):
+    if not is_dataclass(declared.kind):
         return given.get(_key(declared))
+    kind: Any = declared.kind
     names = [each.name for each in settings_of(kind) if each.help or issubclass(kind, Settings)]
     values = zip(names, (_made(each, given) for each in _fields(kind)), strict=True)
     return kind(**{name: value for name, value in values if value is not None})

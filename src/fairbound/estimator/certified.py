@@ -6,7 +6,6 @@ depends on them.  `fairbound.estimator.confidence` has the sequence and the clai
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,33 +18,23 @@ from torch import Tensor, nn
 
 from fairbound._errors import InputError
 from fairbound.data import as_seed, draw_parts
-from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, train_for_confidence
+from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, choose_in_order
 from fairbound.estimator.modules import logits
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
-from fairbound.estimator.unseen import is_constant, rate_distribution
-from fairbound.evaluation import Certificate, Forecast, certify, sides_in_words
-from fairbound.fairness import Cells, ConstraintSystem, decide, is_divided
+from fairbound.estimator.unseen import Outlook, exact_rates, is_constant, rate_distribution
+from fairbound.evaluation import Certificate, Forecast, Verdict, certify, room_within, sides_in_words, with_reserve
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, is_divided
 from fairbound.sqp import Status
-from fairbound.training import (
-    TrainingProblem,
-    TrainingResult,
-    assign,
-    choose_status,
-    on_rows,
-    trainable,
-)
+from fairbound.training import FitSeries, TrainingProblem, TrainingResult, choose_status
 
 TRIED = (0.97, 0.75, 0.5, 0.25)
 """The strictness of the models that are tried on training rows, to place the second start; strictest first."""
 
 MIDDLE = 0.3
 """The second start if no model could be tried, or none kept its limits."""
-
-HELD_OUT = 0.3
-"""Share of the training rows on which they are tried."""
 
 
 def check_testable(data: Data) -> None:
@@ -93,8 +82,10 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
     share = float(params.confidence.calibration_size)
     Cells.build(data.y, data.groups)  # raises the usual error if all labels are the same
+    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
+    columns = list((data.groups or {}).values())
     try:
-        rows = _divide(data, share, params)
+        rows = draw_parts(codes, columns, share, as_seed(params.random_state), data.positions)
     except ValueError as error:
         raise InputError(
             "{confidence.calibration_size=share} is the share of the rows to hold back, and {rows} rows are too few to "
@@ -107,26 +98,6 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     return training, calibration
 
 
-def _divide(data: Data, share: float, params: Parameters) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return two parts of the rows, the second with this share, both with the same shares of labels and groups."""
-    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
-    columns = list((data.groups or {}).values())
-    return draw_parts(codes, columns, share, as_seed(params.random_state), data.positions)
-
-
-def predictor(
-    module: nn.Module, problem: TrainingProblem, inputs: NDArray[np.float64], labels: np.dtype[Any]
-) -> Callable[[Tensor], NDArray[Any]]:
-    """Return a function from flat parameters to the labels that `predict` would decide for, of type `labels`."""
-    trial, classes = copy.deepcopy(module).to("cpu", torch.float64), np.array(problem.cells.classes, dtype=labels)
-
-    def predict(parameters: Tensor) -> NDArray[Any]:
-        assign(trainable(trial), parameters)
-        return classes[decide(logits(trial, inputs, len(classes)), problem.threshold).numpy()]
-
-    return predict
-
-
 NOT_TRIED = (
     "The second start is the middle of the sequence: the training rows are too few to try models on a part of them, "
     "because a label or a group would have no row there."
@@ -134,48 +105,149 @@ NOT_TRIED = (
 """The remark of a fit whose second start was not chosen by training rows."""
 
 
-def place_start(
-    problem: TrainingProblem,
-    Z: NDArray[np.float64],
-    data: Data,
-    params: Parameters,
-    loss_weights: Any = None,
-    **options: Any,
-) -> float | None:
-    """Return the strictness at which a model is likeliest to pass, as far as training rows show it.
+class Certification:
+    """A fit with `confidence=`: the limits that are certified, and the rows that they are tested on.
 
-    Models are trained on 70% of the training rows and tried on the others.  None means that the rows are too few to be
-    divided.
+    Parameters
+    ----------
+    params : Parameters
+    problem : TrainingProblem
+    data, calibration : Data
+        The training rows and the calibration rows.
     """
-    try:
-        train, held_out = _divide(data, HELD_OUT, params)
-        there, here = data.take(train), data.take(held_out)
-        cells = Cells.build(
-            there.y, there.groups, weights=there.cell_weights, groups=params.groups.combine, pos_label=params.pos_label
-        )
-        trial = on_rows(problem, cells, problem.current(), problem.parameters[0].dtype)
-    except ValueError:  # a label or a group has no row in one of the parts
-        return None
-    predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)
-    limits = [limit for limit in problem.system.constraints if limit.bound is not None]
-    positive = problem.cells.classes[1] if problem.cells.n_labels == 2 else None
-    weights = None if loss_weights is None else np.asarray(loss_weights)[train]
-    sequence = ModelSequence(trial, Z[train], STRICTNESS, loss_weights=weights, **options)
-    rooms: dict[float, float] = {}
-    for share in TRIED:
-        point = sequence.at(share)
-        if point.result.assessment.kept:
-            tested = certify(
-                here.y,
-                predict(point.parameters),
-                here.groups,
-                limits,
-                confidence=float(params.confidence.level),
-                groups=params.groups.combine,
-                pos_label=positive,
+
+    def __init__(self, params: Parameters, problem: TrainingProblem, data: Data, calibration: Data) -> None:
+        self.params, self.problem, self.data, self.calibration = params, problem, data, calibration
+        self.limits = [limit for limit in problem.system.constraints if limit.bound is not None]
+        if not self.limits:
+            raise ValueError(
+                "Training for a confidence needs at least one limit with a bound: give one in constraints."
             )
-            rooms[share] = _room(tested)
-    return max(rooms, key=lambda share: rooms[share], default=MIDDLE)
+        self.classes = np.array(problem.cells.classes, dtype=data.y.dtype)
+        self._check_rows()
+        self._check_limits()
+
+    def test(self, rows: Data, decisions: Tensor, share: float = 1.0) -> Certificate:
+        """Return the certificate of decisions about some rows, at a share of the level."""
+        confidence = float(self.params.confidence.level)
+        return certify(
+            rows.y,
+            self.classes[decisions.numpy()],
+            rows.groups,
+            self.limits,
+            confidence=confidence if share == 1.0 else 1.0 - share * (1.0 - confidence),
+            groups=self.params.groups.combine,
+            pos_label=self.problem.cells.classes[1] if len(self.classes) == 2 else None,
+        )
+
+    def choose(
+        self, outlook: Outlook, inputs: NDArray[np.float64], callback: Any
+    ) -> tuple[TrainingResult, CertifiedChoice]:
+        """Train the sequence, test it, and leave the chosen model in the problem's module.
+
+        The result refers to the requested limits.  A model that was trained for stricter limits is not optimal for
+        them, so its status is never "converged".
+
+        Parameters
+        ----------
+        outlook : Outlook
+            The folds of the fit.
+        inputs : array
+            The inputs of the calibration rows.
+        callback : function, optional
+        """
+        start, problem = time.perf_counter(), self.problem
+        placed = self._place_start(outlook)
+        series = FitSeries(
+            problem,
+            outlook.Z,
+            loss_weights=outlook.weights,
+            precision=torch.float64,
+            callback=callback,
+            **outlook.options,
+        )
+        sequence = ModelSequence(series, self._tightened(series, outlook.Z))
+
+        def test(parameters: Tensor, share: float) -> Certificate:
+            problem.assign(parameters)
+            found = logits(problem.module, inputs, len(self.classes))
+            return self.test(self.calibration, decide(found, problem.threshold), share)
+
+        choice = choose_in_order(sequence.at, test, {STRICTNESS[-1], MIDDLE if placed is None else placed})
+        choice = replace(choice, note=NOT_TRIED if placed is None else "")
+        taken = choice.chosen or choice.trials[0]
+        problem.assign(taken.point.parameters)
+        result = taken.point.result
+        assessment = replace(result.assessment, system=problem.system)
+        if taken.strictness and assessment.kept:
+            # Its least loss and its residuals are those of a fit under other limits.
+            status = choose_status(assessment, False, False)
+            result = replace(result, status=status, conflicts=[], kkt=None, least_loss=None)
+        return replace(result, assessment=assessment, seconds=time.perf_counter() - start), choice
+
+    def _tightened(self, series: FitSeries, Z: NDArray[np.float64]) -> Callable[[float], list[Constraint]]:
+        """Return a function from a strictness to the limits, tightened by that share of the way to equal rates.
+
+        The way is that of the model without limits, which the series has just found.
+        """
+        system = self.problem.system
+        found = logits(series.problem.module, Z, len(self.classes))
+        room = room_within(system, exact_rates(system, decide(found, self.problem.threshold)))
+        return lambda share: with_reserve(system, share * room)
+
+    def _place_start(self, outlook: Outlook) -> float | None:
+        """Return the strictness at which a model is likeliest to pass, by cross-validation on the training rows.
+
+        None means that the rows are too few to be divided.
+        """
+        decided = {share: torch.zeros(len(self.data.y), dtype=torch.int64) for share in TRIED}
+        tightened: Callable[[float], list[Constraint]] | None = None
+        for out, series in outlook.series():
+            tightened = tightened or self._tightened(series, outlook.Z)  # the same for all folds
+            sequence = ModelSequence(series, tightened)
+            for share in list(decided):
+                point = sequence.at(share)
+                if not point.result.assessment.kept:
+                    del decided[share]
+                    continue
+                series.problem.assign(point.parameters)
+                decided[share][out] = outlook.decide(series.problem, out)
+        if outlook.too_few:
+            return None
+        rooms = {share: _room(self.test(self.data, decisions)) for share, decisions in decided.items()}
+        return max(rooms, key=lambda share: rooms[share], default=MIDDLE)
+
+    def _check_rows(self) -> None:
+        """Reject calibration rows without a label or a group: it has no rate, so the limits would pass without it."""
+        found = Cells.build(self.calibration.y, self.calibration.groups, groups=self.params.groups.combine)
+        lacking = [label for label in self.problem.cells.classes if label not in found.classes]
+        if lacking:
+            raise ValueError(f"No calibration row has the label {lacking[0]!r}: hold more rows back.")
+        for comparison in self.problem.system.comparisons:
+            grouping = comparison.block.grouping
+            absent = [group for group in grouping.groups if group not in found.grouping(grouping.name).groups]
+            if absent and self.problem.system.constraints[comparison.constraint].bound is not None:
+                raise ValueError(
+                    f"No calibration row is of group {absent[0]!r} of {grouping.name!r}, so nothing can be certified "
+                    "of it: hold more rows back, or merge it with another group."
+                )
+
+    def _check_limits(self) -> None:
+        """Reject limits that no number of rows could certify."""
+        codes = torch.from_numpy(np.searchsorted(np.sort(self.classes), self.calibration.y))
+        labels = torch.from_numpy(np.argsort(self.classes))[codes]
+        # Use the labels in place of decisions: a limit that cannot be certified for them cannot be for any decisions.
+        for limit, found in zip(self.limits, self.test(self.calibration, labels).limits, strict=True):
+            if found.verdict is Verdict.NOT_CERTIFIABLE:
+                raise InputError("{limit} cannot be certified: {reason}", limit=limit, reason=found.reason)
+        system = self.problem.system
+        room = room_within(system, np.full(system.coefficients.shape[1], 0.5))
+        for row, way in zip(system.rows, room, strict=True):
+            if way == 0.0:
+                raise ValueError(
+                    f"{system.constraints[row.constraint]} cannot be certified: it leaves no room, and no number of "
+                    "rows shows that a population lies on a limit exactly. Loosen its bound."
+                )
 
 
 def _room(certificate: Certificate) -> float:
@@ -185,50 +257,6 @@ def _room(certificate: Certificate) -> float:
         for limit in certificate.limits
         for side in limit.bounds
     )
-
-
-def choose(
-    problem: TrainingProblem,
-    Z: NDArray[np.float64],
-    predict: Callable[[Tensor], NDArray[Any]],
-    data: Data,
-    calibration: Data,
-    params: Parameters,
-    **options: Any,
-) -> tuple[TrainingResult, CertifiedChoice]:
-    """Train the sequence, test it, and leave the chosen model in the problem's module.
-
-    The result refers to the requested limits.  A model that was trained for stricter limits is not optimal for them, so
-    its status is never "converged".
-    """
-    start = time.perf_counter()
-    placed: list[float | None] = []
-
-    def starts() -> tuple[float, ...]:
-        chosen = {name: options[name] for name in ("effort", "objective", "loss_weights")}
-        placed.append(place_start(problem, Z, data, params, **chosen))
-        return STRICTNESS[-1], MIDDLE if placed[-1] is None else placed[-1]
-
-    choice = train_for_confidence(
-        problem,
-        Z,
-        predict,
-        calibration.y,
-        calibration.groups,
-        confidence=float(params.confidence.level),
-        starts=starts,
-        certify_options={"groups": params.groups.combine},
-        **options,
-    )
-    choice = replace(choice, note=NOT_TRIED if placed == [None] else "")
-    taken = choice.chosen or choice.trials[0]
-    result = taken.point.result
-    assessment = replace(result.assessment, system=problem.system)
-    if taken.strictness and assessment.kept:
-        # Its least loss and its residuals are those of a fit under other limits.
-        status = choose_status(assessment, False, False)
-        result = replace(result, status=status, conflicts=[], kkt=None, least_loss=None)
-    return replace(result, assessment=assessment, seconds=time.perf_counter() - start), choice
 
 
 def forecast_rows(

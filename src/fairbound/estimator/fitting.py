@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from fairbound.estimator.certified import choose, forecast_rows, predictor, with_certificate
+from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.correction import BaseResult, penalties
 from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
@@ -173,29 +173,31 @@ class Fitting:
         }
         asked = len(self.constraints) - len(self.floors)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
-        choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known)
+        of_folds = {"objective": self.params.objective, "effort": replace(self._effort(), epochs=0)}
+        outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
+        choice, calibrated = None, None
         if calibration is None:
             if self.params.training.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(
                     validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
                 )
-            options |= {"precision": torch.float64}
-            result = fit(self.problem, self.Z, generator=self.generator, **options)
-            del options["precision"]
+            precise = {"precision": torch.float64, **options}
+            result = fit(self.problem, self.Z, generator=self.generator, **precise)
             probability = stated_probability(self.params.margin)
             if probability is not None:
-                result = outlook.tighten(result, probability, **options)
+                result = outlook.tighten(result, probability, options["callback"])
         else:
             inputs = self._numbers(calibration)
-            outlook.calibrated = partial(forecast_rows, self.problem, self.module, inputs, calibration, self.params)
-            predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
-            result, choice = choose(self.problem, self.Z, predict, self.data, calibration, self.params, **options)
+            calibrated = partial(forecast_rows, self.problem, self.module, inputs, calibration, self.params)
+            certification = Certification(self.params, self.problem, self.data, calibration)
+            result, choice = certification.choose(outlook, inputs, options["callback"])
         progress.close()
         record, facts = self._finish(result, watched, eval_inputs)
         if choice is not None:
             record = with_certificate(record, choice)
-        of_folds = {name: options[name] for name in ("objective", "effort")}
-        forecast = outlook.forecast(result, **of_folds) if self.params.training.forecast else None
+        forecast = None
+        if self.params.training.forecast:
+            forecast = outlook.forecast(result) if calibrated is None else calibrated()
         record = replace(record, forecast=forecast, margin=outlook.margin)
         facts.warn(record, stacklevel=4)
         return record
@@ -230,8 +232,9 @@ class Fitting:
         if not self.params.training.forecast:
             return [None] * len(points)
         asked = len(self.constraints) - len(self.floors)
-        outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked)
-        return outlook.forecast_frontier(points, **options)
+        options["effort"] = replace(options["effort"], epochs=0)
+        outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, **options)
+        return outlook.forecast_all([(each.result.assessment.system, each.result, each.parameters) for each in points])
 
     def _finish(
         self,

@@ -9,8 +9,9 @@ With a margin the bounds are tightened until the limits hold, by this forecast, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairbound.estimator.modules import logits
-from fairbound.evaluation import Forecast, MarginResult, RateDistribution
+from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
-from fairbound.training import FitSeries, FrontierPoint, TrainingProblem, TrainingResult, choose_status, fit, on_rows
+from fairbound.training import (
+    Effort,
+    FitSeries,
+    TrainingProblem,
+    TrainingResult,
+    choose_status,
+    on_rows,
+)
 
 FOLDS = 5
 """Each fold is fitted to four fifths of the rows, so its models are nearly as good as the whole one."""
@@ -33,6 +41,12 @@ NEAR_ENOUGH = 0.05
 """A forecast may miss the probability by this much before a further round."""
 
 STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on the training rows."
+
+
+def exact_rates(system: ConstraintSystem, decisions: Tensor) -> NDArray[np.float64]:
+    """Return the rates of decisions about the rows of a system."""
+    counts = system.cells.sums(decision_indicators(decisions, system.cells.outcomes))
+    return system.rates(counts.expand(len(system.surrogates), -1, -1)).numpy()
 
 
 def rate_distribution(
@@ -57,15 +71,11 @@ def rate_distribution(
     constant : bool
         Whether the model decides alike for every row that there may be.
     """
-
-    def rates(decided: Tensor) -> NDArray[np.float64]:
-        counts = system.cells.sums(decision_indicators(decided, system.cells.outcomes))
-        return system.rates(counts.expand(len(system.surrogates), -1, -1)).numpy()
-
     judged = decisions if left_out is None or constant else left_out
     indicators = decision_indicators(judged, system.cells.outcomes)
     spread = system.rate_spread(indicators, added=0.0 if constant else 0.5)
-    return RateDistribution(system, rates(decisions), rates(judged) - rates(decisions), spread.numpy(), asked)
+    rates = exact_rates(system, decisions)
+    return RateDistribution(system, rates, exact_rates(system, judged) - rates, spread.numpy(), asked)
 
 
 def is_constant(problem: TrainingProblem, module: nn.Module, Z: NDArray[np.float64], decisions: Tensor) -> bool:
@@ -95,6 +105,10 @@ def folds(cells: Cells) -> list[Tensor]:
     return [cells.of_entries(dealt == fold) for fold in range(FOLDS)]
 
 
+Series = tuple[Tensor, FitSeries]
+"""The rows that a fold leaves out, as a mask, and the fits to the other rows."""
+
+
 class Outlook:
     """The forecast and the margin of a fit.
 
@@ -108,13 +122,15 @@ class Outlook:
         Only the first `asked` limits get a forecast and a margin; by default all.
     decisions : function, optional
         Returns the decisions of the module about the training rows, if somebody computes them anyway.
+    options
+        The objective and the effort of the fit.
 
     Attributes
     ----------
     margin : MarginResult or None
         Set by `tighten`.
-    calibrated : function, optional
-        Returns the forecast from calibration rows, which is better than one from the training rows.
+    too_few : str
+        Why the rows cannot be divided into folds; empty if they can.
     """
 
     def __init__(
@@ -125,134 +141,146 @@ class Outlook:
         start: Tensor,
         asked: int | None = None,
         decisions: Callable[[], Tensor] | None = None,
+        **options: Any,
     ) -> None:
-        self.problem, self.Z, self.loss_weights, self.asked = problem, Z, loss_weights, asked
-        self._start, self._dtype = start, problem.parameters[0].dtype
-        self._known_decisions = decisions
+        self.problem, self.Z, self.asked, self.options = problem, Z, asked, options
+        self.weights = None if loss_weights is None else np.asarray(loss_weights)
+        self._start, self._dtype, self._known_decisions = start, problem.parameters[0].dtype, decisions
         self.margin: MarginResult | None = None
-        self.calibrated: Callable[[], Forecast] | None = None
-        self._left_out: list[Tensor] | None = None
-        self._reason = ""
+        self._present: RateDistribution | None = None
+        self.too_few = ""
 
-    def forecast(self, result: TrainingResult, **options: Any) -> Forecast | None:
-        """Return the forecast of a fit, whose model is in the module; None without limits.
+    @cached_property
+    def _trials(self) -> list[tuple[Tensor, TrainingProblem]]:
+        """Return the rows that each fold leaves out, and the problem for the others; none if a rate is undefined."""
+        try:
+            return [
+                (out, on_rows(self.problem, self.problem.cells.take(~out), self._start, self._dtype))
+                for out in folds(self.problem.cells)
+            ]
+        except ValueError as error:
+            self.too_few = f"the rows are too few to be divided ({getattr(error, 'problem', error)})"
+            return []
 
-        The options `objective` and `effort` are those of the fit.
-        """
-        if not self.problem.system.constraints:
-            return None
-        if self.calibrated is not None:
-            return self.calibrated()
-        if result.stopped or not result.assessment.kept:
-            return Forecast(reason=STOPPED if result.stopped else BROKEN)
-        if self._left_out is None and not self._reason:
-            self._cross_validate([self.problem.system.constraints], **options)
-        return self._distribution().forecast() if self._left_out else Forecast(reason=self._reason)
+    def series(self) -> Iterator[Series]:
+        """Yield the fits of each fold, which begin without limits."""
+        for out, trial in self._trials:
+            inside = (~out).numpy()
+            weights = None if self.weights is None else self.weights[inside]
+            yield out, FitSeries(trial, self.Z[inside], loss_weights=weights, precision=torch.float64, **self.options)
 
-    def forecast_frontier(self, points: Sequence[FrontierPoint], **options: Any) -> list[Forecast | None]:
-        """Return the forecasts of models for several bounds; each fold fits a frontier of its own."""
-        systems = [point.result.assessment.system for point in points]
-        self._cross_validate([system.constraints for system in systems], **options)
-        found: list[Forecast | None] = []
-        for place, (point, system) in enumerate(zip(points, systems, strict=True)):
-            result = point.result
-            if result.stopped or not result.assessment.kept:
-                found.append(Forecast(reason=STOPPED if result.stopped else BROKEN))
-            elif self._left_out is None:
-                found.append(Forecast(reason=self._reason))
-            else:
-                self.problem.assign(point.parameters)
-                found.append(self._distribution(system, place).forecast())
+    def decide(self, problem: TrainingProblem, out: Tensor) -> Tensor:
+        """Return the decisions of the module of a fold about the rows that it leaves out."""
+        return decide(logits(problem.module, self.Z[out.numpy()], problem.cells.n_labels), problem.threshold)
+
+    def left_out(self, series: Iterable[Series], limits: Sequence[Sequence[Constraint]]) -> list[Tensor]:
+        """Return the decisions about each row of models that have not seen it, for each set of limits."""
+        found = [torch.zeros(len(self.problem.cells), dtype=torch.int64) for _ in limits]
+        for out, each in series:
+            for decisions, constraints in zip(found, limits, strict=True):
+                each.fit(constraints)
+                decisions[out] = self.decide(each.problem, out)
         return found
 
-    def tighten(self, result: TrainingResult, probability: float, **options: Any) -> TrainingResult:
-        """Train for tightened bounds until the limits as asked hold with the wanted probability; return the result."""
-        asked, found, reserve = self.problem.system, result, np.zeros(self.problem.system.n_rows)
-        if not asked.n_rows or result.stopped or not result.assessment.kept:
+    def forecast(self, result: TrainingResult) -> Forecast | None:
+        """Return the forecast of a fit, whose model is in the module; None without limits."""
+        system = self.problem.system
+        if not system.constraints:
+            return None
+        if self._present is not None and result.assessment.kept and not result.stopped:
+            return self._present.forecast()
+        return self.forecast_all([(system, result, self.problem.current())])[0]
+
+    def forecast_all(self, models: Sequence[tuple[ConstraintSystem, TrainingResult, Tensor]]) -> list[Forecast]:
+        """Return the forecast of each model, given its limits, its result and its parameters.
+
+        For the models of a frontier, each fold fits a frontier of its own.
+        """
+        found = [Forecast(reason=STOPPED if result.stopped else BROKEN) for _, result, _ in models]
+        told = [place for place, (_, each, _) in enumerate(models) if each.assessment.kept and not each.stopped]
+        limits = [models[place][0].constraints for place in told]
+        for place, decisions in zip(told, self.left_out(self.series(), limits) if told else (), strict=True):
+            system, _, parameters = models[place]
+            self.problem.assign(parameters)
+            found[place] = Forecast(reason=self.too_few) if self.too_few else self._rates(system, decisions).forecast()
+        return found
+
+    def tighten(self, result: TrainingResult, probability: float, callback: Any = None) -> TrainingResult:
+        """Train for tightened bounds until the limits as asked hold with the wanted probability; return the result.
+
+        All fits start from the last model.  The models of the folds differ by chance, so the shift from training rows
+        to new rows is the mean of those of all rounds.
+        """
+        asked, series = self.problem.system, list[Series]()
+        if asked.n_rows and result.assessment.kept and not result.stopped:
+            series = list(self.series())
+        if not series:
             return result
-        of_folds = {name: options[name] for name in ("effort", "objective")}
-        self._cross_validate([asked.constraints], **of_folds)
-        reached, at_limits, margins = True, None, rate_distribution(asked, self.decisions(), asked=self.asked)
+        decided = self.left_out(series, [asked.constraints])[0]
+        plain = self._present = self._rates(asked, decided)
+        accuracy, shifts, reserve = self._accuracy(decided), [plain.shift], np.zeros(asked.n_rows)
+        whole, found, reached = None, result, True
         for _ in range(ROUNDS):
-            if self._left_out is None or found.stopped:
-                break
-            rates = self._distribution()
-            if abs((rates.forecast().holds or 0.0) - probability) <= NEAR_ENOUGH:
+            if abs((self._present.forecast().holds or 0.0) - probability) <= NEAR_ENOUGH:
                 break
             # Tightened models lie within the limits; the reserve is measured from the first, which lies at them.
-            at_limits = rates.rates if at_limits is None else at_limits
-            rates = replace(rates, rates=at_limits)
-            wanted = rates.reserve(probability)
-            if float(np.abs(wanted - reserve).max()) == 0.0:
+            wanted = replace(plain, shift=np.mean(shifts, axis=0)).reserve(probability)
+            if np.array_equal(wanted, reserve):
                 break  # out of reach: the reserve is as large as it can be, or none is needed
-            reserve, before, left_out = wanted, self.problem.current(), self._left_out
-            limits = rates.with_reserve(reserve)
-            stricter = self.problem.with_constraints(limits)
-            self._restart()
-            again = fit(stricter, self.Z, precision=torch.float64, **options)
-            reached, kept = again.assessment.kept, replace(again.assessment, system=asked)
-            if not kept.kept:
+            limits, before = with_reserve(asked, wanted), self.problem.current()
+            whole = whole or self._continued(result, callback)
+            again = whole.fit(limits).result
+            kept = replace(again.assessment, system=asked)
+            reached = again.assessment.kept
+            if again.stopped or not kept.kept or (kept.degenerate and not found.assessment.degenerate):
                 self.problem.assign(before)  # the last model has less of a margin, but keeps the limits
-                self._left_out = left_out
+                found, reached = replace(found, stopped=again.stopped), False
                 break
-            self._cross_validate([limits], **of_folds)
-            status = again.status if reached else choose_status(kept, converged=False, locally_infeasible=False)
+            reserve, decided = wanted, self.left_out(series, [limits])[0]
+            self._present = self._rates(asked, decided)
+            shifts.append(self._present.shift)
             found = replace(
                 again,
-                status=status,
+                status=again.status if reached else choose_status(kept, converged=False, locally_infeasible=False),
                 assessment=kept,
                 conflicts=[],
                 history=[*found.history, *again.history],
                 seconds=found.seconds + again.seconds,
                 evaluations=found.evaluations + again.evaluations,
                 value_evaluations=found.value_evaluations + again.value_evaluations,
-                stopped=found.stopped or again.stopped,
                 solver=result.solver,
-                free=result.free,
-                free_parameters=result.free_parameters,
             )
-        self.margin = MarginResult(probability, margins.margins(reserve), reached)
+        cost = accuracy - self._accuracy(decided)
+        self.margin = MarginResult(probability, plain.margins(reserve), reached, cost)
         return found
 
-    def decisions(self) -> Tensor:
-        """Return the decisions of the module about the training rows."""
+    def _continued(self, result: TrainingResult, callback: Any) -> FitSeries:
+        """Return further fits of the whole model, from the model without limits that the fit has found."""
+        present, module = self.problem.current(), self.problem.module
+        module.to(self._dtype)
+        self.problem.assign(self._start if result.free_parameters is None else result.free_parameters)
+        effort = replace(self.options.get("effort") or Effort(), free=False)
+        series = FitSeries(
+            self.problem,
+            self.Z,
+            loss_weights=self.weights,
+            precision=torch.float64,
+            callback=callback,
+            neighbour=present,
+            **{**self.options, "effort": effort},
+        )
+        module.to(torch.float64)
+        self.problem.assign(present)
+        return series
+
+    def _accuracy(self, decided: Tensor) -> float:
+        cells = self.problem.cells
+        return float(cells.weights @ (decided == cells.labels).to(cells.weights.dtype) / cells.weights.sum())
+
+    def _rates(self, system: ConstraintSystem, left_out: Tensor) -> RateDistribution:
         if self._known_decisions is not None:
-            return self._known_decisions()
-        return decide(logits(self.problem.module, self.Z, self.problem.cells.n_labels), self.problem.threshold)
-
-    def _restart(self) -> None:
-        """Give the module the parameters and the precision from which the fit started."""
-        self.problem.module.to(self._dtype)
-        self.problem.assign(self._start)
-
-    def _distribution(self, system: ConstraintSystem | None = None, place: int = 0) -> RateDistribution:
-        assert self._left_out is not None
-        system, decisions = self.problem.system if system is None else system, self.decisions()
+            decisions = self._known_decisions()
+        else:
+            decisions = decide(logits(self.problem.module, self.Z, self.problem.cells.n_labels), self.problem.threshold)
         same = is_constant(self.problem, self.problem.module, self.Z, decisions)
-        return rate_distribution(system, decisions, self._left_out[place], self.asked, constant=same)
-
-    def _cross_validate(self, limits: Sequence[Sequence[Constraint]], **options: Any) -> None:
-        """Set the decisions about each row of models that have not seen it, for each set of limits."""
-        found = [torch.zeros(len(self.problem.cells), dtype=torch.int64) for _ in limits]
-        weights = None if self.loss_weights is None else np.asarray(self.loss_weights)
-        self._left_out = None
-        for out in folds(self.problem.cells):
-            inside = (~out).numpy()
-            try:
-                trial = on_rows(self.problem, self.problem.cells.take(~out), self._start, self._dtype)
-                trial.with_constraints(self.problem.system.constraints)
-            except ValueError as error:  # a rate is undefined in a fold
-                self._reason = f"the rows are too few to be divided ({getattr(error, 'problem', error)})"
-                return
-            series = FitSeries(
-                trial,
-                self.Z[inside],
-                loss_weights=None if weights is None else weights[inside],
-                precision=torch.float64,
-                **options,
-            )
-            for place, each in enumerate(limits):
-                series.fit(each)
-                z = logits(trial.module, self.Z[out.numpy()], trial.cells.n_labels)
-                found[place][out] = decide(z, trial.threshold)
-        self._left_out = found
+        return rate_distribution(system, decisions, left_out, self.asked, constant=same)

@@ -14,6 +14,8 @@ from fairbound.evaluation.forecast import (
     LimitMargin,
     MarginResult,
     RateDistribution,
+    room_within,
+    with_reserve,
 )
 from fairbound.evaluation.intervals import MonotoneRate, Share, WeightedShare, binomial_interval
 from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
@@ -94,7 +96,9 @@ __all__ = [
     "overall_accuracy",
     "paired_test",
     "rate_name",
+    "room_within",
     "sides_in_words",
     "tally_decisions",
     "times_as_many",
+    "with_reserve",
 ]

@@ -161,7 +161,7 @@ class SeriesPoint:
 class FitSeries:
     """Fits under several sets of constraints.  They share the model without limits, which is trained at once.
 
-    The parameters are those of `frontier`.
+    The parameters are those of `frontier`.  A `neighbour` keeps limits near those of the first fit.
     """
 
     def __init__(
@@ -175,6 +175,7 @@ class FitSeries:
         precision: torch.dtype | None = None,
         callback: HistoryCallback | None = None,
         generator: torch.Generator | None = None,
+        neighbour: Tensor | None = None,
     ) -> None:
         effort = effort or Effort()
         solver = "stochastic" if effort.solver == "stochastic" else "quasi-newton"
@@ -184,7 +185,8 @@ class FitSeries:
             if solver == "stochastic":
                 problem.module.eval()
             self.state = state = Continuation(problem, X, loss_weights, effort, callback, precision=precision)
-            self._dtype, self._rows, self._last = problem.parameters[0].dtype, state.rows, list[Tensor]()
+            self._dtype, self._rows = problem.parameters[0].dtype, state.rows
+            self._last = [] if neighbour is None else [neighbour]
             try:
                 if solver == "stochastic":
                     MiniBatches(state, modes, generator).find_free_model(effort.passes)
