@@ -238,11 +238,13 @@ def refuse_conflicts(
         )
     if confidence is None:
         return
+    stated: tuple[str, Any] = ("training", training.epochs)
+    stated = stated if training.epochs != "auto" else ("training.batch_size", training.batch_size)
     tested = {
         "every group has": ("groups.small", groups.small, groups.small != "error"),
         "are stated, not rates of a model on training rows,": ("groups.no_group_worse", groups.no_group_worse, None),
         "hold for rows that no model has seen,": ("training.warm_start", training.warm_start, None),
-        "models keep that whole passes find,": ("training.epochs", training.epochs, training.solver == "stochastic"),
+        "models keep that whole passes find,": (*stated, training.solver == "stochastic"),
     }
     for reason, (name, value, given) in tested.items():
         if value if given is None else given:

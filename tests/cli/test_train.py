@@ -267,7 +267,7 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
             "--confidence does not work with covariance <= 0.1",
         ),
         (["--confidence", "95", "--require", LIMIT], "--confidence 95.0 must be a number of at least 0.5"),
-        (["--test", "1"], "--test 1.0 must be a number of at least 0 and below 1"),
+        (["--test", "1"], "--test 1.0 must be a share of the rows"),
         (["--small-groups", "drop"], "'drop' must be one of error, warn, merge."),
         (["--groups", "eech"], "Did you mean 'each'?"),
         (["--require", "disparate_impact <= 0.8"], "where larger is stricter"),

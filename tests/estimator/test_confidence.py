@@ -19,6 +19,7 @@ from tests.refusals import refused
 
 from fairbound import Confidence, ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
 from fairbound.estimator import certified as fit_certified
+from fairbound.estimator import checked
 from fairbound.estimator.certified import hold_back
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.rows import read_data
@@ -48,7 +49,8 @@ def certified() -> ConstrainedClassifier:
 def held_back(clf: ConstrainedClassifier, rows=ROWS):
     """The rows that a fit trains on, and those that it tests on."""
     X, y, group = rows
-    return hold_back(clf, read_data(clf, read_inputs(X), y, {"group": group}, None, None))
+    params = checked(clf)
+    return hold_back(params, read_data(params, read_inputs(X), y, {"group": group}, None, None))
 
 
 def test_a_callback_that_ends_the_training_ends_the_tests():

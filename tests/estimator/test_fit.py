@@ -458,7 +458,7 @@ def test_the_bounds_of_a_frontier_that_are_not_kept_are_warned_of():
         ({"constraints": iter(["disparate_impact >= 0.8"])}, "iterator.*only once"),
         ({"hidden": "mlp"}, "hidden='mlp': must hold the width"),
         ({"hidden": lambda n_in, n_out: 3}, "hidden= returned int"),
-        ({"random_state": "x"}, "'random_state' parameter"),
+        ({"random_state": "x"}, "random_state='x' must be a whole number or RandomState"),
         ({"constraints": 0.8}, r"0.8 is not a constraint: give for example DisparateImpact\(0.8\)"),
         ({"constraints": DisparateImpact}, "DisparateImpact'> .*DisparateImpact"),
         ({"callbacks": ["print"]}, "callbacks= has 'print'.*functions"),

@@ -32,6 +32,7 @@ SYNONYMS = {
     "constraints": "require",
     "pos_label": "positive",
     "sample_weight": "weight",
+    "test_size": "test",
     "y": "target",
 }
 """Arguments of the library whose values come from the option of another argument."""

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from fairbound._errors import bad_value
 from fairbound._files import existing_file
 from fairbound._settings import Declared, Range, Settings, settings_of
 from fairbound.cli.names import OPTIONS, names_of
@@ -38,6 +39,8 @@ def command(name: str) -> Callable[[Run], Run]:
                 value = each.read(given[_key(each)])
                 if each.shell.kind in _PLAIN:
                     each.check(value)
+                elif get_origin(each.shell.kind) is Literal:
+                    replace(each, kind=each.shell.kind).check(value)
                 given[_key(each)] = value
             made = {each.name: _made(each, given) for each in stated}
             made["output"].command = shlex.join([*context.command_path.split(), *context.meta["arguments"]])
@@ -205,10 +208,13 @@ def held_out(stated: str) -> tuple[float, str | None]:
     (0.3, None)
     """
     try:
-        return float(stated), None
+        share = float(stated)
     except ValueError:
         existing_file(stated)
         return 0.0, stated
+    if not 0 <= share < 1:
+        raise bad_value("test", share, "a share of the rows, from 0 (hold none out) to below 1, or a file")
+    return share, None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,7 +74,6 @@ def train(
     from fairbound.cli.output import check_source
     from fairbound.cli.streaming import own_output, parse_memory, shared_run
     from fairbound.cli.studying import Checkpoint, exit_after, write_study
-    from fairbound.studies import StudySettings
 
     with ExitStack() as scratch:
         processes = scratch.enter_context(shared_run())
@@ -83,6 +82,8 @@ def train(
             saved = Checkpoint(place, journal, output, processes)
             check_source(source, folders=True)
             share, file = held_out(test)
+            from fairbound.studies import StudySettings
+
             settings = StudySettings.build(require or (), **{**choices.get_params(deep=False), "test_size": share})
             budget = parse_memory(memory)
         study, found = write_study(source, Path(out), settings, reading, file, budget, saved)
@@ -173,13 +174,14 @@ def frontier(
     from fairbound.cli.output import check_source
     from fairbound.cli.streaming import parse_memory, refuse_launcher
     from fairbound.cli.studying import Checkpoint, exit_after, show_frontier, show_notes, write_study
-    from fairbound.studies import StudySettings
 
     refuse_launcher("frontier")
     saved = Checkpoint(Path(out), journal, output)
     check_source(source, folders=True)
     limit, grid = swept_limit(measure, bounds, choose)
     share, file = held_out(test)
+    from fairbound.studies import StudySettings
+
     settings = StudySettings.build(
         [limit, *(require or ())], grid, **{**choices.get_params(deep=False), "test_size": share}
     )

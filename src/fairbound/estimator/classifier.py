@@ -173,7 +173,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     groups: Groups | str = "each"
     encoder: Any = "auto"
     training: Training | int | str = "auto"
-    random_state: Any = 0
+    random_state: int | np.random.RandomState | None = 0
     callbacks: Callback | Sequence[Callback] | Any = ()
     verbose: bool | Annotated[int, Range(least=0)] = 0
 

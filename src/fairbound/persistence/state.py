@@ -263,18 +263,17 @@ def _stored_params(estimator: Any) -> dict[str, Any]:
     special: dict[str, Any] = {
         "constraints": [StoredLimit.of(each) for each in as_constraints(params["constraints"])],
         "hidden": () if callable(params["hidden"]) else tuple(params["hidden"]),
-        "loss": StoredLoss.of(Loss.of(params["loss"])),
     }
+    if (loss := Loss.of(params.pop("loss"))).changed():
+        special["loss"] = StoredLoss.of(loss)
     for name, kind in RECORDS.items():
-        record = None if params[name] is None else kind.of(params[name])
-        special[name] = record and {key: _plain_setting(value) for key, value in record.changed().items()}
-        if record is not None and not record.changed():
-            del params[name]  # the default
+        if (value := params.pop(name)) is not None and (changed := kind.of(value).changed()):
+            special[name] = {key: _plain_setting(each) for key, each in changed.items()}
     if isinstance(params["encoder"], TableEncoder):
         special["encoder"] = StoredEncoder.of(params["encoder"])
     if not isinstance(params["random_state"], int | np.integer):
         params["random_state"] = None
-    return {name: special[name] if name in special else plain(value, name) for name, value in params.items()}
+    return special | {name: plain(value, name) for name, value in params.items() if name not in special}
 
 
 def _plain_setting(value: Any) -> Any:
@@ -288,7 +287,8 @@ def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"it has the unknown parameter {unknown[0]!r}")
     params = {name: as_record(value, PARAMETERS.get(name, Any)) for name, value in values.items()}
     params["constraints"] = [each if isinstance(each, str) else each.restored() for each in params["constraints"]]
-    params["loss"] = params["loss"].restored()
+    if "loss" in params:
+        params["loss"] = params["loss"].restored()
     params |= {name: kind(**params[name]) for name, kind in RECORDS.items() if params.get(name) is not None}
     if isinstance(params["encoder"], StoredEncoder):
         params["encoder"] = params["encoder"].restored()
