@@ -84,13 +84,9 @@ class MemoryWatch:
 def measure(folder: str, scratch: str, send: Any) -> None:
     """Fit to the files of a folder, and send the figures."""
     from fairbound import ConstrainedClassifier
-    from fairbound.data import Roles, open_batches
-    from fairbound.estimator.file_fits import FileFitting
-    from fairbound.estimator.file_rows import FileRows
-    from fairbound.estimator.prepared import PreparedRows
-    from fairbound.training import Passes
+    from fairbound.data import Source, open_batches
 
-    classifier = ConstrainedClassifier("disparate_impact >= 0.9")
+    classifier = ConstrainedClassifier("disparate_impact >= 0.9", forecast=False)
     figures: dict[str, Any] = {}
     last = time.process_time(), time.perf_counter()
 
@@ -106,16 +102,12 @@ def measure(folder: str, scratch: str, send: Any) -> None:
         for _ in source.batches(source.names):
             pass
         lap("reading")
-        rows = FileRows(source, Roles(target="label", sensitive=("group",)))
-        lap("learning")
-        prepared = PreparedRows(rows, Path(scratch), classifier)
-        lap("writing")
-        fitting = FileFitting(classifier, prepared, Passes())
-        record = fitting.train()
-        lap("training")
+        classifier.fit(Source(folder, scratch=scratch, memory=0), "label", sensitive_features="group")
+        lap("fitting")
+    record = classifier.result_
     figures |= {
         "solving": record.seconds,
-        "rows": len(rows),
+        "rows": record.rows,
         "passes": record.passes,
         "value_passes": record.value_passes,
         "accuracy": record.accuracy,
@@ -135,41 +127,27 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
     import torch.distributed as dist
 
     from fairbound import ConstrainedClassifier
-    from fairbound.data import Roles, open_batches
-    from fairbound.estimator.file_fits import FileFitting
-    from fairbound.estimator.file_rows import FileRows
-    from fairbound.estimator.prepared import PreparedRows
-    from fairbound.training import Passes, Processes
+    from fairbound.data import Source
 
     torch.set_num_threads(1)
     group = f"file://{scratch}/group-{count}"
     dist.init_process_group("gloo", init_method=group, rank=rank, world_size=count, timeout=timedelta(minutes=20))
-    processes = Processes()
     classifier = ConstrainedClassifier("disparate_impact >= 0.9")
-    source = open_batches(folder).learn(words=("label", "group"))
-    rows = FileRows(source, Roles(target="label", sensitive=("group",)), processes=processes)
-    own = Path(scratch) / f"{count}-{rank}"
-    own.mkdir()
-    prepared = PreparedRows(rows, own, classifier)
-    groups = {str(name): int(rows.own.rows[0][rows.groups["group"] == name].sum()) for name in ("a", "b")}
-    fitting = FileFitting(classifier, prepared, Passes(None, processes))
     dist.barrier()
     before = time.process_time(), time.perf_counter()
-    record = fitting.train()
+    classifier.fit(Source(folder, scratch=scratch), "label", sensitive_features="group")
+    record = classifier.result_
     figures: dict[str, Any] = {
         "processor": time.process_time() - before[0],
         "wall": time.perf_counter() - before[1],
         "passes": record.passes + record.value_passes,
-        "rows": len(prepared.counted),
-        "groups": groups,
         "kept": record.kept,
     }
     if rank == 0:
-        classifier._adopt(prepared.inputs, None, fitting, record)
         parameters = torch.cat([each.detach().reshape(-1) for each in classifier.module_.parameters()])
         figures["parameters"] = parameters.numpy()
         figures["decisions"] = np.concatenate(
-            [classifier.predict(pq.read_table(path).drop_columns(["label", "group"])) for path in source.paths]
+            [classifier.predict(pq.read_table(path)) for path in sorted(Path(folder).glob("*.parquet"))]
         )
     send.send(figures)
     dist.destroy_process_group()
@@ -199,7 +177,7 @@ def compare_processes(options: argparse.Namespace) -> None:
         found[count] = min([turn, found.get(count, turn)], key=lambda ranks: max(each["wall"] for each in ranks))
         for rank, each in enumerate(turn):
             print(
-                f"{count} processes, rank {rank}: {each['rows']:,} rows {each['groups']}, {each['passes']} passes, "
+                f"{count} processes, rank {rank}: {each['passes']} passes, "
                 f"{each['processor']:.1f} s of processor time, {each['wall']:.1f} s of wall time, kept {each['kept']}"
             )
     (one,), several = found[1], found[options.processes]
@@ -307,7 +285,7 @@ def main() -> None:
             for each in scratch.iterdir():
                 each.rmdir()
         kept.write_text(json.dumps(results, indent=1))
-    stages = ("reading", "learning", "writing", "training")
+    stages = ("reading", "fitting")
     heads = "  ".join(f"{stage:>9}" for stage in stages)
     print(f"millions  {heads}   s per million, wall time  passes  peak GB  kept")
     for millions, found in sorted(results.items(), key=lambda item: float(item[0])):

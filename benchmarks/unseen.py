@@ -1,8 +1,8 @@
 """Limits on rows that nobody has seen: forecasts, fits with a margin, and certified ones, on many draws of rows.
 
-Data: ACSIncome, all states 2018 (765,670 rows).  Each draw takes training rows and 20,000 rows for calibration.  All
-rows but 70,000 stand for the population; they are called the truth.  The limits are on the ratio of selection rates, by
-sex or by race in its five largest groups.
+Data: ACSIncome, all states 2018 (765,670 rows).  Each draw takes training rows, 20,000 rows for calibration, and
+200,000 others, which stand for the population; they are called the truth.  The limits are on the ratio of selection
+rates, by sex or by race in its five largest groups.
 
     plain       trained under the limit itself, without a forecast
     forecast    the same model, with its forecast
@@ -32,7 +32,7 @@ from _shared import Results, planted_rows, table, tested_commit
 
 from fairbound import ConstrainedClassifier, DisparateImpact, load_dataset
 
-LARGEST, CALIBRATION, GROUPS = 50_000, 20_000, 5
+LARGEST, CALIBRATION, TRUTH, GROUPS = 50_000, 20_000, 200_000, 5
 SETTINGS = {
     f"{column}-{bound}-{model}": (column, bound, model)
     for column, bound in (("sex", 0.8), ("sex", 0.9), ("race", 0.8))
@@ -61,11 +61,11 @@ def draw_rows(column: str, size: int, draw: int) -> tuple[Rows, Rows, Rows]:
     """Return the rows for training, for calibration, and the truth."""
     if column.startswith("planted"):
         columns = int(column.removeprefix("planted"))
-        parts = [planted_rows(n, columns, 3 * draw + part) for part, n in enumerate((size, CALIBRATION, 200_000))]
+        parts = [planted_rows(n, columns, 3 * draw + part) for part, n in enumerate((size, CALIBRATION, TRUTH))]
         return tuple((X, y, np.where(group, "b", "a")) for X, y, group in parts)
     X, y, groups = population(column)
     order = np.random.default_rng(draw).permutation(len(y))
-    parts = order[:size], order[LARGEST : LARGEST + CALIBRATION], np.sort(order[LARGEST + CALIBRATION :])
+    parts = order[:size], order[LARGEST : LARGEST + CALIBRATION], np.sort(order[-TRUTH:])
     return tuple((X[part], y[part], groups[part]) for part in parts)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from copy import copy
+from threading import Barrier
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fairbound.data import Stratum, by_stratum, draw_parts, find_cuts, numbers
-from fairbound.data.draws import MOST_KEPT
+from fairbound.data import draw_parts
 
 
 def rows(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -16,25 +20,24 @@ def rows(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return draw.integers(0, 2, n), draw.choice(["a", "b", "c", "d"], n, p=[0.6, 0.3, 0.09, 0.01])
 
 
-def in_blocks(y, group, share, seed, size, processes=1):
-    """Draw as files are read: entries of raw values, block by block, in one process or several."""
-    found: list[dict] = [{} for _ in range(processes)]
-    for number, start in enumerate(range(0, len(y), size)):
-        places = np.arange(start, min(start + size, len(y)))
-        names, entries = np.unique(
-            [f"{label}{word}" for label, word in zip(y[places], group[places], strict=True)], return_inverse=True
-        )
-        own = found[number % processes]
-        for entry, part in by_stratum(share, entries, places, numbers(seed, places)):
-            own.setdefault(names[entry], Stratum(share)).join(part)
-    whole: dict = {}
-    for key, part in (item for own in reversed(found) for item in own.items()):
-        whole.setdefault(key, Stratum(share)).join(part)
-    cuts = find_cuts(
-        np.array([int(key[0]) for key in whole]), [np.array([key[1:] for key in whole])], list(whole.values()), share
-    )
-    cut_of = dict(zip(whole, cuts, strict=True))
-    return numbers(seed, np.arange(len(y))) < [cut_of[f"{label}{word}"] for label, word in zip(y, group, strict=True)]
+class Threads:
+    """Processes that are threads, in the same order."""
+
+    def __init__(self, count):
+        self.count, self.found, self.barrier = count, {}, Barrier(count)
+
+    def of_rank(self, rank):
+        own = copy(self)
+        own.rank = rank
+        return own
+
+    def gather(self, value):
+        self.found[self.rank] = value
+        self.barrier.wait()
+        return [self.found[rank] for rank in range(self.count)]
+
+    def together(self):
+        return nullcontext()
 
 
 @given(
@@ -42,27 +45,22 @@ def in_blocks(y, group, share, seed, size, processes=1):
     share=st.floats(0.2, 0.8),
     seed=st.integers(0, 2**40),
     size=st.integers(1, 200),
-    processes=st.integers(1, 3),
+    count=st.integers(1, 3),
 )
-def test_blocks_and_processes_draw_the_rows_that_memory_draws(n, share, seed, size, processes):
+@settings(deadline=None)
+def test_processes_draw_the_rows_that_one_draws(n, share, seed, size, count):
     y, group = rows(n, seed % 7)
     _, drawn = draw_parts(y, [group], share, seed, np.arange(n))
-    assert np.flatnonzero(in_blocks(y, group, share, seed, size, processes)).tolist() == drawn.tolist()
+    processes = Threads(count)
 
+    def draw(rank):
+        own = np.flatnonzero(np.arange(n) // size % count == rank)
+        return own[draw_parts(y[own], [group[own]], share, seed, own, processes=processes.of_rank(rank))[1]]
 
-def test_large_strata_keep_few_numbers_and_draw_the_same_rows():
-    n = 12 * MOST_KEPT
-    y, group = np.zeros(n, dtype=int), np.full(n, "a")
-    u = numbers(3, np.arange(n))
-    streamed = Stratum(0.2)
-    for start in range(0, n, 40_000):
-        places = np.arange(start, min(start + 40_000, n))
-        ((_, part),) = by_stratum(0.2, np.zeros(len(places), dtype=int), places, u[places])
-        streamed.join(part)
-    assert len(streamed.near) <= MOST_KEPT + 40_000 < n / 5
-    wanted = round(0.2 * n)
-    assert (u < streamed.cut(wanted)).sum() == wanted
-    assert len(draw_parts(y, [group], 0.2, 3, np.arange(n))[1]) == wanted
+    assume(len(np.unique(np.arange(n) // size % count)) == count)
+    with ThreadPoolExecutor(count) as pool:
+        found = np.concatenate(list(pool.map(draw, range(count))))
+    assert sorted(found.tolist()) == drawn.tolist()
 
 
 def test_the_names_of_groups_do_not_matter():
@@ -96,10 +94,3 @@ def test_each_row_is_drawn_with_the_same_probability():
     for label in (0, 1):
         own = times[y == label]
         assert abs(own - own.mean()).max() < 5 * np.sqrt(expected * 0.75)
-
-
-def test_neighbouring_places_and_seeds_have_independent_numbers():
-    u = np.stack([numbers(seed, np.arange(20_000)) for seed in range(4)])
-    assert abs(np.corrcoef(u)[np.triu_indices(4, 1)]).max() < 5 / np.sqrt(20_000)
-    assert abs(np.corrcoef(u[0, 1:], u[0, :-1])[0, 1]) < 5 / np.sqrt(20_000)
-    assert abs(u.mean() - 0.5) < 5 * np.sqrt(1 / 12 / u.size)

@@ -13,7 +13,6 @@ from tests.estimator.shared import in_processes
 
 from fairbound import ConstrainedClassifier, Groups
 from fairbound.data import Source
-from fairbound.estimator import prepared_rows
 from fairbound.training import Passes, Processes, open_journal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
@@ -269,34 +268,3 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
             assert found[2] == whole[2] == len(TABLE.y)
         assert "few.parquet has no row to train on for process 0 of 2" in said
     assert sorted(each.name for each in tmp_path.iterdir()) == ["few.parquet", "one.parquet", "rows.parquet"]
-
-
-@pytest.mark.parametrize("weight", [None, "w"])
-def test_a_process_may_have_no_held_out_row(tmp_path, weight):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    known = np.flatnonzero(TABLE.group != None)[:300]  # noqa: E711 - elementwise
-    table = pa.table({"x": TABLE.X[known, 2].astype(float), "group": TABLE.group[known], "y": TABLE.y[known]})
-    parquet.write_table(table.append_column("w", [TABLE.weight[known]]), tmp_path / "rows.parquet")
-    model = ConstrainedClassifier(training=SHORT)
-    source = Source(tmp_path / "rows.parquet", ignore=() if weight else ("w",), scratch=tmp_path)
-
-    def work(rank):
-        roles, options = source.roles("y", "group", weight), {"test_size": 0.0134, "processes": Processes.present()}
-        with prepared_rows(source, roles, model, **options) as prepared:
-            fitted = model.fit(prepared)
-            found = prepared.decided(1, [fitted])
-            return (
-                len(prepared.parts[1].own),
-                prepared.sizes[1],
-                int(found.repeats.rows.sum()),
-                parameters(fitted).numpy(),
-            )
-
-    found = in_processes(4, work)
-    own = [each[0] for each in found]
-    assert min(own) == 0 < max(own)
-    for each in found:
-        assert each[1] == each[2] == sum(own)
-        assert np.array_equal(each[3], found[0][3])

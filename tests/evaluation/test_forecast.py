@@ -127,7 +127,8 @@ def test_a_reserve_makes_the_limit_hold_with_the_probability(probability):
     decided = torch.from_numpy(np.r_[np.arange(1000) < 500, np.arange(1000) < 400].astype(np.int64))
     found, _ = distribution("disparate_impact >= 0.8", y, group, decided)
     found = RateDistribution(found.system, found.rates, np.array([0.01, -0.01, 0.0]), found.spread)
-    reserve = found.reserve(probability)
+    reserve, given = found.reserve(probability)
+    assert given == pytest.approx(probability, abs=0.01)
     moved = found.rates + np.array([0.0, reserve[1], 0.0])  # 0.8·r_a − r_b falls by the reserve
     after = RateDistribution(found.system, moved, found.shift, found.spread).forecast()
     assert after.holds == pytest.approx(probability, abs=0.03)
@@ -139,7 +140,9 @@ def test_a_limit_that_cannot_hold_does_not_tighten_the_others_without_end():
     beside, _ = distribution(["selection_rate >= 0.3", "disparate_impact >= 0.999"], y, group, decided)
     of_floor = [row.constraint == 0 for row in beside.system.rows]
     errors = np.sqrt(np.diag(alone.spread))[:3]  # of the rates of the groups; the last rate is that of everyone
-    assert (beside.reserve(0.9)[of_floor] / errors).max() < 3.5  # 5 is the most that is tried
+    reserve, given = beside.reserve(0.9)
+    assert given < 0.5
+    assert (reserve[of_floor] / errors).max() < 3.5  # 5 is the most that is tried
 
 
 def test_small_groups_have_larger_reserves_and_no_reserve_passes_equal_rates():
@@ -148,7 +151,7 @@ def test_small_groups_have_larger_reserves_and_no_reserve_passes_equal_rates():
     decided = torch.from_numpy((rng.random(len(group)) < np.where(group == "a", 0.5, 0.4)).astype(np.int64))
     y = rng.integers(0, 2, len(group))
     found, _ = distribution(DisparateImpact(0.8), y, group, decided)
-    pairs = dict(zip([row.text.split("]: ")[1] for row in found.system.rows], found.reserve(0.8), strict=True))
+    pairs = dict(zip([row.text.split("]: ")[1] for row in found.system.rows], found.reserve(0.8)[0], strict=True))
     large = pairs["0.8 selection_rate(a) <= selection_rate(b)"]
     small = pairs["0.8 selection_rate(a) <= selection_rate(c)"]
     assert 0 < large < 0.03 < small

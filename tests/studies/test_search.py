@@ -240,7 +240,7 @@ def test_a_baseline_that_does_not_fit_is_refused_before_training(law):
     with refused("'high'", "the baseline", repr(law.target), error=ValueError):
         AlternativeSearch(law, plan_of(), Baseline("own", decisions=income))
     with refused("within=", "log_loss", "between 0 and 1", "baseline_score="):
-        AlternativeSearch(law, plan_of(tolerance=Tolerance("log_loss", 0.1)), Baseline("own", scores=law.X[:, 0]))
+        AlternativeSearch(law, plan_of(within="log_loss 0.1"), Baseline("own", scores=law.X[:, 0]))
     other = Columns(["lsat", "shoe_size"])
     with refused("'shoe_size'", "columns"):
         AlternativeSearch(law, plan_of(), Baseline("own", model=other))

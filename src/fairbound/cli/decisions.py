@@ -164,7 +164,7 @@ def audit(
     out : FILE
         Also write the audit as an HTML page; with --format ll144 as .csv, .md or a fragment of .html.
     memory : SIZE
-        Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+        Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
 
     Examples
     --------
@@ -193,7 +193,7 @@ def audit(
         _check_page(Path(out), form)
     from fairbound.evaluation import audit_tally, tally_decisions
 
-    rows = read_decisions(file, reading, score=reading.score, memory=memory, output=output)
+    rows = read_decisions(file, reading, score=reading.score, memory=memory)
     tally, scores = tally_decisions(
         rows.y,
         rows.prediction,
@@ -297,7 +297,7 @@ def certify(
     largest_weight : float
         For --weight: the largest weight that any row can have.
     memory : SIZE
-        Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+        Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
 
     Examples
     --------
@@ -315,7 +315,7 @@ def certify(
     limits = parse_limits(require)
     from fairbound import evaluation
 
-    rows = read_decisions(file, reading, memory=memory, output=output)
+    rows = read_decisions(file, reading, memory=memory)
     found = evaluation.certify(
         rows.y,
         rows.prediction,

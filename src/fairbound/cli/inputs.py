@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,6 @@ from fairbound._words import did_you_mean, listed
 if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions
     from fairbound.cli.options import DescribingOptions
-    from fairbound.cli.output import Output
     from fairbound.data import Dataset
     from fairbound.evaluation import Repeats
     from fairbound.fairness import Constraint
@@ -28,6 +29,23 @@ def parse_limits(texts: Sequence[str] | None) -> list[Constraint]:
     from fairbound.fairness import parse_constraint
 
     return [parse_constraint(text) for text in texts]
+
+
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def parse_memory(stated: str | None) -> float | None:
+    """Return a size in bytes; None without one.
+
+    >>> parse_memory("2GB"), parse_memory("500 mb")
+    (2000000000.0, 500000000.0)
+    """
+    if stated is None:
+        return None
+    found = re.fullmatch(r"\s*(\d*\.?\d+)\s*([a-z]*)\s*", stated.lower())
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"--memory is {stated!r}; give a size such as 2GB or 500MB.")
+    return float(found[1]) * _UNITS[found[2]]
 
 
 def check_binary(values: Any, target: str, positive: Sequence[str] | None, multiclass: bool) -> None:
@@ -57,18 +75,19 @@ def is_known_dataset(source: str) -> bool:
 
 
 def load_parts(
-    source: str, test_file: str | None, reading: DescribingOptions, *, quiet: bool
+    source: str, test_file: str | None, reading: DescribingOptions, *, quiet: bool, **how: Any
 ) -> tuple[Dataset, Dataset | None]:
-    """Return the rows of a file or data set, and those of a file of held-out rows, read in the same way."""
-    import numpy as np
+    """Return the rows of a file or data set, and those of a file of held-out rows, read in the same way.
 
-    data = load(source, reading, quiet=quiet)
+    `how` has further arguments of `load`.
+    """
+    data = load(source, reading, quiet=quiet, **how)
     if test_file is None:
         return data, None
     if is_known_dataset(source):
         raise ValueError(f"{source!r} is a known data set, so its held-out rows cannot be a file; give --test a share.")
-    held_out = load(test_file, reading, quiet=quiet, like=data)
-    if len(np.unique(held_out.y)) < 2:
+    held_out = load(test_file, reading, quiet=quiet, like=data, **how)
+    if len({each.code for each in held_out.label_values}) < 2:
         raise ValueError(f"All rows of {test_file} (--test) have the same label; give rows of at least two.")
     return data, held_out
 
@@ -97,12 +116,38 @@ def label_and_groups(name: str, reading: DescribingOptions) -> tuple[str, list[s
     return reading.target, list(reading.sensitive)
 
 
-def load(source: str, reading: DescribingOptions, *, quiet: bool = False, like: Dataset | None = None) -> Dataset:
-    """Return a known data set, or the user's file as a `Dataset`; `like` is another part of the same data."""
+def load(
+    source: str,
+    reading: DescribingOptions,
+    *,
+    quiet: bool = False,
+    like: Dataset | None = None,
+    memory: float | None = math.inf,
+    scratch: Path | None = None,
+    processes: Any = None,
+    tell: Any = None,
+) -> Dataset:
+    """Return a known data set, or the user's file as a `Dataset`.
+
+    Parameters
+    ----------
+    source : str
+    reading : DescribingOptions
+    quiet : bool
+        Whether to show no progress of downloads.
+    like : Dataset, optional
+        Another part of the same data.
+    memory, scratch
+        As for `Source`.
+    processes, tell
+        As for `read_source`.
+    """
     if is_known_dataset(source):
+        if processes is not None:
+            raise ValueError(f"{source!r} is a known data set, and several processes share files; start one process.")
         return _known(source, reading, quiet)
     from fairbound._values import as_array
-    from fairbound.data import DATASETS, MISSING, read_table
+    from fairbound.data import DATASETS, MISSING, Source, read_source
 
     path = Path(source)
     if not path.exists() and path.name == source and not path.suffix:
@@ -110,33 +155,39 @@ def load(source: str, reading: DescribingOptions, *, quiet: bool = False, like: 
             f"There is no file {source}, and no data set of that name.{did_you_mean(source, DATASETS)} "
             f"Known data sets: {', '.join(DATASETS)}."
         )
-    existing_file(source)
+    if not path.is_dir():
+        existing_file(source)
     target, sensitive = label_and_groups(path.name, reading)
-    data = read_table(
+    rows = Source(
         path,
-        target=target,
-        sensitive=sensitive,
         positive=reading.positive or None,
         negative=reading.negative or None,
         drop_unlabelled=reading.drop_unlabelled,
-        weight=reading.weight,
         bands=parse_bands(reading.bands),
         missing=(*MISSING, *(reading.missing or ())),
         decimal=reading.decimal,
         categorical=list(reading.categorical or ()),
-        max_categories=reading.max_categories,
         ignore=list(reading.ignore or ()),
         delimiter=reading.delimiter,
         encoding=reading.encoding,
-        like=like,
+        memory=memory,
+        scratch=scratch,
     )
-    check_binary(as_array(data.target_names)[data.y], target, reading.positive, reading.multiclass)
+    data = read_source(
+        rows,
+        target=target,
+        sensitive=sensitive,
+        weight=reading.weight,
+        max_categories=reading.max_categories,
+        like=like,
+        processes=processes,
+        tell=tell,
+    ).data
+    check_binary(as_array([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
     return data
 
 
 def _known(name: str, reading: DescribingOptions, quiet: bool) -> Dataset:
-    from dataclasses import replace
-
     from fairbound.data import load_dataset
 
     for option in FOR_FILES:
@@ -156,7 +207,7 @@ def _known(name: str, reading: DescribingOptions, quiet: bool) -> Dataset:
                 f"Data set {name!r} has no sensitive column {each!r}.{did_you_mean(each, data.sensitive)} "
                 f"It has {', '.join(data.sensitive)}."
             )
-    return replace(data, sensitive={each: data.sensitive[each] for each in chosen}, raw=data.table)
+    return data.changed(sensitive={each: data.sensitive[each] for each in chosen})
 
 
 @dataclass(frozen=True)
@@ -187,7 +238,7 @@ class DecidedRows:
 
 
 def read_decisions(
-    path: str, reading: JudgedOptions, *, score: str | None = None, memory: str | None = None, output: Output
+    path: str, reading: JudgedOptions, *, score: str | None = None, memory: str | None = None
 ) -> DecidedRows:
     """Read the decisions of any system from a file; a decision that matches no label raises an error.
 
@@ -202,28 +253,19 @@ def read_decisions(
     import numpy as np
 
     from fairbound._values import as_array, check_weights
-    from fairbound.cli.streaming import count_decisions, is_too_large, parse_memory
-    from fairbound.data import as_word, code_labels, group_values
-    from fairbound.evaluation import match_decisions, match_positive
+    from fairbound.data import as_word, code_labels
+    from fairbound.evaluation import Repeats, match_decisions, match_positive
 
-    counted, columns, repeats, weights = None, dict[str, Any](), None, None
-    if is_too_large(path, parse_memory(memory)):
-        if score is not None:
-            raise ValueError(f"--score needs all rows in memory, but {path} is streamed; allow more by --memory.")
-        columns, repeats, weights = count_decisions(path, reading, output)
-        counted = repeats.rows
-        groups = {name: group_values(columns[name]) for name in reading.sensitive}
-    else:
-        found, groups = read_decided_columns(path, reading, weight=weight, score=score)
-        columns = dict(found)
-        if weight is not None:
-            shown = Message("Column {column!r} ({weight=})", column=weight)
-            weights = check_weights(columns[weight], len(columns[weight]), shown)
+    columns, groups, counted = read_decided_columns(path, reading, memory, count=True, weight=weight, score=score)
+    weights = None
+    if weight is not None:
+        shown = Message("Column {column!r} ({weight=})", column=weight)
+        weights = check_weights(columns[weight], len(columns[weight]), shown)
     decided = None if prediction is None else columns[prediction]
     further: dict[str, Any] = {
         "score": None if score is None else columns[score],
         "sensitive": groups,
-        "repeats": repeats,
+        "repeats": None if counted is None else Repeats(counted),
         "weight": weights,
     }
     if target is None:
@@ -264,16 +306,27 @@ def read_decisions(
 
 
 def read_decided_columns(
-    path: str, reading: DecisionOptions, **further: str | None
-) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """Return the columns of a file of decisions by their names, and the groups of each sensitive column.
+    path: str, reading: DecisionOptions, memory: str | None = None, *, count: bool = False, **further: str | None
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """Return the columns of files of decisions by their names, the groups of each sensitive column, and counts.
 
     `further` has the names of columns of weights and scores, None without one.  Labels, decisions and groups are words,
-    weights and scores numbers.  A row without a decision or a score raises an error.
+    weights and scores numbers.  A row without a decision or a score raises an error.  With `count`, rows with the same
+    words are one, which has their number, unless there are weights, scores or probabilities.
     """
-    from fairbound.data import MISSING, as_probabilities, group_values, is_missing, name_probabilities, open_batches
+    from fairbound.data import (
+        MISSING,
+        Source,
+        as_probabilities,
+        count_rows,
+        group_values,
+        is_missing,
+        name_probabilities,
+        read_columns,
+    )
 
-    table = open_batches(path, delimiter=reading.delimiter, encoding=reading.encoding)
+    source = Source(path, delimiter=reading.delimiter, encoding=reading.encoding, memory=parse_memory(memory))
+    table = source.open()
     roles = {"target": reading.target, "prediction": reading.prediction, **further}
     named = {role: name for role, name in roles.items() if name is not None}
     listed = name_probabilities(reading.sensitive, table.names)
@@ -284,20 +337,26 @@ def read_decided_columns(
     words = {*plain, *(name for role, name in named.items() if role in ("target", "prediction"))}
     needed = list(dict.fromkeys((*named.values(), *sensitive)))
     marks = (*MISSING, *(reading.missing or ()))
-    columns = table.hold(needed).learn(words=words, missing=marks).columns()
+    found = read_columns(source, table, needed, words=words, missing=marks).columns
+    rows = None
+    columns = dict(found)
+    if count and words == set(needed):
+        columns, rows = count_rows(found)
     for role, what in (("prediction", "decision"), ("score", "score")):
         if role not in named:
             continue
         gaps = is_missing(columns[named[role]])
         if gaps.any():
+            whole = is_missing(found[named[role]])
             raise ValueError(
-                f"Column {named[role]!r} (--{role}) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
-                f"{gaps.argmax() + 1}; drop the rows without a {what}."
+                f"Column {named[role]!r} (--{role}) has no value in {whole.sum():,} of {len(whole):,} rows, first in "
+                f"row {whole.argmax() + 1}; drop the rows without a {what}."
             )
-    return columns, {
+    groups = {
         name: group_values(columns[name]) if name in plain else as_probabilities({each: columns[each] for each in own})
         for name, own in listed
     }
+    return columns, groups, rows
 
 
 def _read_as(what: str, values: list[str], words: list[str], rows: Any) -> list[tuple[str, str, int, str]]:

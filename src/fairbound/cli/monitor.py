@@ -88,7 +88,7 @@ def monitor(
         if watcher.has_counted(name, digest):
             skipped.append(name)
             continue
-        columns, found = read_decided_columns(batch, reading)
+        columns, found, _ = read_decided_columns(batch, reading)
         labels = None if reading.target is None else columns[reading.target]
         watcher.update(columns[reading.prediction], found, labels, name=name, digest=digest)
         if _content(state) != before:

@@ -12,6 +12,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -323,3 +324,25 @@ def fresh_file(path: str | os.PathLike[str], *, replace: bool = False) -> Iterat
         if not replace:
             refuse_existing(final)
         publish(file, final, replace=replace)
+
+
+class RowProgress:
+    """Shows the number of rows that a pass has read, the rows per second, and the remaining time."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.name, self.started, self.shown, self.last = "", 0.0, 0.0, time.perf_counter()
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        """Show the progress of a pass; `total` is 0 if it is not known."""
+        now = time.perf_counter()
+        if name != self.name:  # the first rows were read since the end of the last pass
+            self.name, self.started = name, self.last
+        self.last = now
+        if now - self.shown < 0.2:
+            return
+        self.shown = now
+        rate = done / max(now - self.started, 1e-9)
+        of = f" of {total:,}" if total else ""
+        rest = f", {max(total - done, 0) / rate:,.0f} s left" if total else ""
+        self.output.update(f"{name}: {done:,}{of} rows, {rate:,.0f} rows/s{rest}")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from fairbound._errors import InputError
 from fairbound.cli.options import command
 from fairbound.cli.output import Output
-from fairbound.cli.streaming import RowProgress, is_too_large, parse_memory
 
 if TYPE_CHECKING:
     from fairbound.data import Batches, ColumnFormat
@@ -62,7 +61,7 @@ def predict(
     data_dir : FOLDER
         The folder in which known data sets are looked for first.
     memory : SIZE
-        Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+        Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
 
     Examples
     --------
@@ -71,8 +70,9 @@ def predict(
     Then audit the decisions:
       $ fairbound audit decided.csv --target approved --prediction prediction --sensitive sex
     """
-    from fairbound.cli.output import check_source, fresh_file, load_model
-    from fairbound.data import copy_writer
+    from fairbound.cli.inputs import parse_memory
+    from fairbound.cli.output import RowProgress, check_source, fresh_file, load_model
+    from fairbound.data import Source, copy_writer
 
     check_source(source, folders=True)
     with fresh_file(out) as file, output.stage(f"Deciding {source}"):
@@ -80,7 +80,7 @@ def predict(
         decider, tell = Decider(classifier, source, column, probability), RowProgress(output)
         rows = open_rows(classifier, source, delimiter, encoding, data_dir=data_dir, quiet=output.silent)
         decider.check_names(rows.names)
-        if not is_too_large(source, parse_memory(memory)):
+        if rows.size() <= Source(source, memory=parse_memory(memory)).budget:
             rows = rows.hold()
         with copy_writer(file, rows, exact=exact) as writer:
             for first, table in rows.batches(rows.names):

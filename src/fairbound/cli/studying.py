@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -118,28 +118,28 @@ def write_study(
     settings: StudySettings,
     reading: ReadingOptions,
     test_file: str | None,
-    budget: int,
+    memory: float | None,
     saved: Checkpoint,
     *,
     models: bool = True,
 ) -> tuple[Study, dict[str, Any]]:
     """Read the rows, show facts about them, train, and write the folder; return the study and its numbers."""
     from fairbound.cli.inputs import load_parts
-    from fairbound.cli.streaming import is_too_large, stream_study
+    from fairbound.cli.output import RowProgress
     from fairbound.studies import Study, write_files, write_lock
 
     output = saved.output
-    study: Study
-    with ExitStack() as scratch, saved, fresh_folder(saved.out, replace=saved.replaces) as folder:
-        if saved.processes is not None or is_too_large(source, budget):
-            study = stream_study(source, test_file, reading, settings, output, out, scratch, saved.processes)
-        else:
-            with output.stage(f"Reading {source}"):
-                data, held_out = load_parts(source, test_file, reading, quiet=output.silent)
-            study = Study(data, settings, held_out=held_out)
-            output.text(study.describe())
-            show_label(output, data)
-            show_columns(output, data)
+    place = out.absolute().parent
+    while not place.exists():
+        place = place.parent
+    how = {"memory": memory, "scratch": place, "processes": saved.processes, "tell": RowProgress(output)}
+    with saved, fresh_folder(saved.out, replace=saved.replaces) as folder:
+        with output.stage(f"Reading {source}"):
+            data, held_out = load_parts(source, test_file, reading, quiet=output.silent, **how)
+        study = Study(data, settings, held_out=held_out)
+        output.text(study.describe())
+        show_label(output, data)
+        show_columns(output, data)
         write_lock(study.lock, folder)
         saved.interrupt = run_study(study, output, saved)
         if settings.bounds and study.interrupted and not study.frontier:

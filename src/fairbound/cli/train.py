@@ -47,7 +47,7 @@ def train(
     require : LIMIT...
         A limit, such as "disparate_impact >= 0.8".
     memory : SIZE
-        Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+        Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
     test : SHARE|FILE
         The share of the rows to hold out, 0 for none; or a file of held-out rows.
 
@@ -71,8 +71,9 @@ def train(
     The shipped data:
       $ fairbound train law --require "disparate_impact >= 0.9" --out law
     """
+    from fairbound.cli.inputs import parse_memory
+    from fairbound.cli.launching import own_output, shared_run
     from fairbound.cli.output import check_source
-    from fairbound.cli.streaming import own_output, parse_memory, shared_run
     from fairbound.cli.studying import Checkpoint, exit_after, write_study
 
     with ExitStack() as scratch:
@@ -156,7 +157,7 @@ def frontier(
     no_models : bool
         Write only the chosen model, not one per bound.
     memory : SIZE
-        Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+        Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
     test : SHARE|FILE
         The share of the rows to hold out, 0 for none; or a file of held-out rows.
 
@@ -171,8 +172,9 @@ def frontier(
       $ fairbound frontier loans.csv --target approved --sensitive sex --measure disparate_impact
           --require "selection_rate >= 0.2" --out frontier
     """
+    from fairbound.cli.inputs import parse_memory
+    from fairbound.cli.launching import refuse_launcher
     from fairbound.cli.output import check_source
-    from fairbound.cli.streaming import parse_memory, refuse_launcher
     from fairbound.cli.studying import Checkpoint, exit_after, show_frontier, show_notes, write_study
 
     refuse_launcher("frontier")

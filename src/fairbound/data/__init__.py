@@ -4,7 +4,7 @@ Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
 from fairbound.data.arrow import column_values, import_pyarrow
-from fairbound.data.batches import ArrowTable, Batches, blocks, no_column
+from fairbound.data.batches import ArrowTable, Batches, no_column
 from fairbound.data.columns import (
     Column,
     as_probabilities,
@@ -14,22 +14,21 @@ from fairbound.data.columns import (
     is_missing,
     is_protected_name,
     name_probabilities,
-    refuse_probabilities,
 )
-from fairbound.data.counts import RowCounts, ValueCodes
 from fairbound.data.dataset import Dataset, Split
-from fairbound.data.draws import Stratum, as_seed, by_stratum, draw_parts, find_cuts, numbers
+from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.files import Place, cache_folder
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
 from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
 from fairbound.data.opening import open_batches
-from fairbound.data.parquet import is_stream, spooled
+from fairbound.data.parquet import is_stream
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
-from fairbound.data.reading import column_schema, read_table
+from fairbound.data.reading import read_columns, read_source, read_table
 from fairbound.data.roles import Roles
 from fairbound.data.source import Source, Tell
 from fairbound.data.sources import ACSINCOME_CA_SAMPLE, CatalogueEntry, census_source
+from fairbound.data.stored import count_rows, map_array
 from fairbound.data.strata import Description
 from fairbound.data.table import (
     Backend,
@@ -64,28 +63,22 @@ __all__ = [
     "PlantedRule",
     "PlantedTruth",
     "Roles",
-    "RowCounts",
     "Source",
     "Split",
-    "Stratum",
     "SuspectedLeak",
     "Table",
     "Taken",
     "Tell",
-    "ValueCodes",
     "as_probabilities",
     "as_seed",
     "as_word",
-    "blocks",
-    "by_stratum",
     "cache_folder",
     "census_source",
     "code_labels",
-    "column_schema",
     "column_values",
     "copy_writer",
+    "count_rows",
     "draw_parts",
-    "find_cuts",
     "find_leaks",
     "group_values",
     "has_probabilities",
@@ -98,12 +91,12 @@ __all__ = [
     "load_dataset",
     "make_disparate_data",
     "make_frame",
+    "map_array",
     "name_probabilities",
     "no_column",
-    "numbers",
     "open_batches",
+    "read_columns",
+    "read_source",
     "read_table",
-    "refuse_probabilities",
-    "spooled",
     "taken_for",
 ]

@@ -8,7 +8,7 @@ rows are read with it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -23,6 +23,9 @@ from fairbound.data.formats import MISSING, ColumnFormat, FormatLearner
 
 BLOCK_ROWS = 2**16
 """Most rows of a batch of a Parquet file, and rows of a block of which statistics are computed."""
+
+BYTES_PER_VALUE = 300
+"""Bytes of memory per value of a table in a study, which has several copies as objects, text and numbers."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,6 +70,10 @@ class Batches(ABC):
         """Return whether `stored` yields the share of this process only."""
         return False
 
+    def size(self) -> float:
+        """Return about how many bytes of memory the rows take in a study, which has several copies of them."""
+        return self.n_rows * len(self.names) * BYTES_PER_VALUE
+
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
         """Yield the share of this process, as `stored` does."""
         rank, count = (0, 1) if self.divides else self.share
@@ -96,36 +103,30 @@ class Batches(ABC):
 
     def learn(
         self,
+        names: Sequence[str] | None = None,
         *,
         words: Collection[str] = (),
-        ignore: Collection[str] = (),
         missing: Collection[str] = MISSING,
         decimal: str | None = None,
         formats: Mapping[str, ColumnFormat] | None = None,
-        progress: Callable[[int], None] | None = None,
     ) -> Self:
         """Return the source with the formats of its columns.
 
         Parameters
         ----------
+        names : sequence of str, optional
+            The columns that are used; by default all.
         words : collection of str
             Columns of labels, groups and other categories.  They are numbers only if all values are written as Python
             writes them: "$5", "1,5", "unknown" and "01" are words there.
-        ignore : collection of str
-            Columns that are not read.
         missing : collection of str
             Texts that mean a missing value.
         decimal : {".", ","}, optional
             The decimal mark of all numbers in text; by default it is inferred.
         formats : mapping of str to ColumnFormat, optional
             Known formats, from the training file.
-        progress : function of int, optional
-            Called with the number of rows read so far.
         """
-        for name in ignore:
-            self.check_column(name, argument("ignore"))
-        kept = [name for name in self.names if name not in ignore]
-        found = self._learnt(kept, frozenset(words), missing, decimal, progress)
+        found = self._learnt(self.names if names is None else names, frozenset(words), missing, decimal)
         return replace(found, formats={**found.formats, **(formats or {})}, codes=frozenset(words))
 
     def _learnt(
@@ -134,7 +135,6 @@ class Batches(ABC):
         words: frozenset[str],  # noqa: ARG002  # needed for text, which has no types
         missing: Collection[str],
         decimal: str | None,  # noqa: ARG002
-        progress: Callable[[int], None] | None,  # noqa: ARG002
     ) -> Self:
         # Typed columns have nulls, so nothing is inferred; only an empty text also counts as missing.
         text = ColumnFormat(missing=("",) if tuple(missing) == MISSING else tuple(missing))
@@ -145,6 +145,9 @@ class Batches(ABC):
 
     def values(self, name: str, column: Any, first: int | None = None) -> NDArray[Any]:
         """Return stored values as they are meant, numbers or words; `first` is the row of the first one, if known."""
+        quick = _cast(column, self.formats[name]) if is_text(column.type) else None
+        if quick is not None:
+            return quick
         found = column_values(column, codes=name in self.codes)
         if found.dtype.kind in "if" or not is_text(column.type):  # large codes have become text
             return found
@@ -157,24 +160,6 @@ class Batches(ABC):
         """Return distinct stored values of a column as they are meant."""
         pa = import_pyarrow()
         return self.values(name, pa.chunked_array([pa.array(values, plain_type(self.kind(name)))]))
-
-    def numbers(self, name: str, column: Any, first: int | None = None) -> NDArray[np.float64]:
-        """Return stored values as float64, NaN for missing ones; text and infinity are errors."""
-        found = _cast(column, self.formats[name]) if is_text(column.type) else None
-        if found is None:
-            values = self.values(name, column, first)
-            if values.dtype.kind not in "iuf":
-                raise InputError(
-                    "Column {column!r} of {place} has text.", "Give numbers.", column=name, place=self.place
-                )
-            found = np.asarray(values, dtype=np.float64)
-        if np.isinf(found).any():
-            wrong = int(np.flatnonzero(np.isinf(found))[0])
-            raise ValueError(
-                f"Column {name!r} has the value {found[wrong]} in {self._at(wrong, first)}; give a finite number, or "
-                "nothing."
-            )
-        return found
 
     def columns(self) -> Columns:
         """Return all rows of the columns with formats."""
@@ -250,11 +235,10 @@ class ArrowTable(Batches):
         words: frozenset[str],
         missing: Collection[str],
         decimal: str | None,
-        progress: Callable[[int], None] | None,
     ) -> Self:
         if self.is_typed:
-            return super()._learnt(names, words, missing, decimal, progress)
-        return learn_text(self, names, words, missing, decimal, progress)
+            return super()._learnt(names, words, missing, decimal)
+        return learn_text(self, names, words, missing, decimal)
 
 
 def learn_text(
@@ -263,7 +247,6 @@ def learn_text(
     words: frozenset[str],
     missing: Collection[str],
     decimal: str | None,
-    progress: Callable[[int], None] | None = None,
 ) -> Any:
     """Return a source of text with the formats of its columns, from one pass over all rows, or two."""
     learners = {
@@ -274,8 +257,6 @@ def learn_text(
         for name, learner in learners.items():
             learner.add(table.column(name).unique().to_pylist())
         rows += table.num_rows
-        if progress is not None:
-            progress(rows)
     again = [name for name, learner in learners.items() if learner.undecided]
     for _, table in source.stored(again) if again else ():
         for name in again:
@@ -299,26 +280,7 @@ def no_column(place: str, name: str, names: Collection[str], role: Any) -> Input
     )
 
 
-def blocks(tables: Iterator[Any]) -> Iterator[Any]:
-    """Yield the rows of some tables in blocks of exactly `BLOCK_ROWS`; the last block may be smaller.
-
-    Statistics are computed block by block, so that their rounding does not depend on how the rows are divided.
-    """
-    pa = import_pyarrow()
-    held: list[Any] = []
-    rows = 0
-    for table in tables:
-        held.append(table)
-        rows += table.num_rows
-        while rows >= BLOCK_ROWS:
-            whole = pa.concat_tables(held)
-            yield whole.slice(0, BLOCK_ROWS)
-            held, rows = [whole.slice(BLOCK_ROWS)], rows - BLOCK_ROWS
-    if rows:
-        yield pa.concat_tables(held)
-
-
-def _cast(column: Any, form: ColumnFormat) -> NDArray[np.float64] | None:
+def _cast(column: Any, form: ColumnFormat) -> NDArray[Any] | None:
     """Return text as numbers at once, if they are written as Python writes them; None if they must be read singly."""
     if form.kind != "number" or not form.is_plain:
         return None
@@ -327,8 +289,15 @@ def _cast(column: Any, form: ColumnFormat) -> NDArray[np.float64] | None:
 
     text = pc.utf8_trim_whitespace(column)
     known = pc.invert(pc.is_in(text, pa.array([*form.missing], text.type)))
+    text = pc.if_else(known, text, None)
     try:
-        found = pc.if_else(known, text, None).cast(pa.float64())
+        found = text.cast(pa.float64())
     except pa.ArrowInvalid:
         return None
-    return np.asarray(found.to_numpy(), dtype=np.float64)
+    if not text.null_count:
+        try:
+            found = text.cast(pa.int64())
+        except pa.ArrowInvalid:
+            if pc.all(pc.match_substring_regex(text, "^[+-]?[0-9]+$")).as_py():
+                return None  # such as +5, or more than 64 bits
+    return np.asarray(found.to_numpy())

@@ -235,18 +235,6 @@ def name_probabilities(sensitive: Sequence[str], names: Collection[str]) -> list
     return found
 
 
-def refuse_probabilities(sensitive: Sequence[str], names: Collection[str]) -> None:
-    """Raise an error if groups are given by columns of probabilities; for files that are read in parts."""
-    for name, columns in name_probabilities(sensitive, names):
-        if columns != [name]:
-            raise InputError(
-                "{sensitive=value} divides each row among groups by probabilities. This needs all rows in memory, but "
-                "the file is read in parts.",
-                "Name a column of groups, or read all rows into memory.",
-                value=f"{name}={','.join(columns)}",
-            )
-
-
 def as_probabilities(columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """Return columns of probabilities as a structured array of shape (n,), with one field for each group."""
     for name, values in columns.items():

@@ -75,6 +75,8 @@ class Dataset:
         Most categories with a column of their own, as the file was read.
     places : array of shape (n,), optional
         The place of each row in its source, on which `split` depends; by default 0, 1, …
+    processes : Processes, optional
+        The processes that have the other rows of the source, if several share them.
     raw : Table, optional
         The raw columns of X; by default the columns of X itself.
 
@@ -107,28 +109,33 @@ class Dataset:
     path: str | None = None
     max_categories: int = 50
     places: Any = None
+    processes: Any = None
     raw: InitVar[Table | None] = None
     table: Table = field(init=False)
 
     def __post_init__(self, raw: Table | None) -> None:
         # `object.__setattr__` is how a frozen dataclass normalises its own fields.
         put = object.__setattr__
-        put(self, "X", as_inputs(self.X))
-        put(self, "feature_names", tuple(self.feature_names))
+        if self.X is None:
+            object.__delattr__(self, "X")
+            object.__delattr__(self, "feature_names")
+        else:
+            put(self, "X", as_inputs(self.X))
+            put(self, "feature_names", tuple(self.feature_names))
         put(self, "target_names", tuple(self.target_names))
         put(self, "label_values", tuple(self.label_values))
         put(self, "notes", tuple(self.notes))
         put(self, "y", as_labels(self.y, len(self.target_names)))
         put(self, "sensitive", {name: as_values(values) for name, values in self.sensitive.items()})
         put(
-            self, "weight", None if self.weight is None else check_weights(self.weight, len(self.X), argument("weight"))
+            self, "weight", None if self.weight is None else check_weights(self.weight, len(self.y), argument("weight"))
         )
-        rows, columns = self.X.shape
+        rows = len(self.X) if "X" in vars(self) else len(self.y)
         if self.places is None:
             put(self, "places", np.arange(rows))
-        if len(self.feature_names) != columns:
+        if "X" in vars(self) and len(self.feature_names) != self.X.shape[1]:
             raise ValueError(
-                f"X has {columns} columns, but feature_names has {len(self.feature_names)}; give one name each."
+                f"X has {self.X.shape[1]} columns, but feature_names has {len(self.feature_names)}; give one name each."
             )
         given = {"y": self.y, **{f"sensitive[{name!r}]": v for name, v in self.sensitive.items()}}
         for what, values in (given if self.weight is None else {**given, "weight": self.weight}).items():
@@ -138,9 +145,25 @@ class Dataset:
 
     @classmethod
     def from_table(cls, name: str, table: Table, y: ArrayLike, sensitive: Mapping[str, Any], **words: Any) -> Dataset:
-        """Return a data set whose inputs are a table, encoded by its schema; `words` are further parameters."""
-        X, names = table.encode()
-        return cls(name, X, np.asarray(y), sensitive, names, raw=table, **words)
+        """Return a data set whose inputs are a table; `words` are further parameters.
+
+        X is encoded by the schema of the table, when it is asked for.
+        """
+        unknown: Any = None
+        return cls(name, unknown, np.asarray(y), sensitive, unknown, raw=table, **words)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("X", "feature_names") or "table" not in vars(self):
+            raise AttributeError(name)
+        X, names = self.table.encode()
+        object.__setattr__(self, "X", as_inputs(X))
+        object.__setattr__(self, "feature_names", tuple(names))
+        return vars(self)[name]
+
+    def changed(self, **changes: Any) -> Dataset:
+        """Return a copy with some fields replaced."""
+        known = {name: vars(self).get(name) for name in ("X", "feature_names")}
+        return replace(self, **{"raw": self.table, **known, **changes})
 
     @property
     def schema(self) -> dict[str, Column]:
@@ -166,7 +189,12 @@ class Dataset:
         return self.table.categorical
 
     def __len__(self) -> int:
-        return int(self.X.shape[0])
+        return len(self.y)
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows in all processes that share them; all of them must ask."""
+        return len(self) if self.processes is None else sum(self.processes.gather(len(self)))
 
     def __repr__(self) -> str:
         features = "1 feature" if self.X.shape[1] == 1 else f"{self.X.shape[1]} features"
@@ -271,6 +299,8 @@ class Dataset:
         0  44.0  full-time
         1  29.0  full-time
         """
+        if not (sensitive or target):
+            return self.table.frame(backend)
         columns = self.table.show()
         if sensitive:
             columns |= {name: without_nan(values) for name, values in self.sensitive.items() if name not in columns}
@@ -308,8 +338,9 @@ class Dataset:
         index = np.asarray(rows)
         sensitive = {name: values[index] for name, values in self.sensitive.items()}
         weight = None if self.weight is None else self.weight[index]
-        parts = {"X": self.X[index], "y": self.y[index], "sensitive": sensitive, "weight": weight}
-        return replace(self, **parts, places=self.places[index], raw=self.table.take(index))
+        parts = {"y": self.y[index], "sensitive": sensitive, "weight": weight, "places": self.places[index]}
+        X = self.X[index] if "X" in vars(self) else None
+        return self.changed(X=X, **parts, raw=self.table.take(index))
 
     def with_inputs(self, X: FloatArray) -> Dataset:
         """Return the same data set with other values of X; the raw columns stay unchanged."""
@@ -345,7 +376,9 @@ class Dataset:
         named = self.sensitive if by is None else [by] if isinstance(by, str) else by
         columns = [self.groups(name) for name in named]
         seed = as_seed(random_state)
-        train, test = draw_parts(self.y, columns, test_size, seed, self.places, pool=by is None)
+        train, test = draw_parts(
+            self.y, columns, test_size, seed, self.places, pool=by is None, processes=self.processes
+        )
         parts = Split(self.take(train), self.take(test))
         return parts.scaled() if scale else parts
 

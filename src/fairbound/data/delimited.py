@@ -19,6 +19,9 @@ from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import Batches, learn_text
 from fairbound.data.columns import Columns
 
+BYTES_PER_CHARACTER = 50
+"""Bytes of memory per byte of a text file, in a study."""
+
 _DELIMITERS = ";\t|,"
 _BYTE_ORDER_MARKS = {
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
@@ -87,6 +90,11 @@ class DelimitedText(Batches):
             comment=comment,
         )
         return found if header is not None else found._with_names()
+
+    def size(self) -> float:
+        """Return about how many bytes of memory the rows take in a study."""
+        with self.opened() as stream:
+            return stream.seek(0, io.SEEK_END) * BYTES_PER_CHARACTER
 
     def _with_names(self) -> DelimitedText:
         with self._reader({}) as reader:

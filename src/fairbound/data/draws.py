@@ -10,53 +10,21 @@ draw depends on the order of the rows, and not on how they are read, nor on the 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fairbound._errors import InputError, bad_value
+from fairbound._errors import InputError, bad_value, together
 from fairbound.data.columns import has_probabilities
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
-MOST_KEPT = 2**16
-"""Numbers u of one stratum that are kept before those far from the share are only counted."""
-
-
-@dataclass
-class Stratum:
-    """The numbers u of the rows of one label and group, in bounded memory.
-
-    The m-th smallest of n numbers, with m about share × n, lies near the share.  So if there are many, numbers further
-    away than 8 standard deviations of that one are not kept; of those below, only the count.
-    """
-
-    share: float
-    rows: int = 0
-    first: int = sys.maxsize
-    below: int = 0
-    near: FloatArray = field(default_factory=lambda: np.zeros(0))
-
-    def join(self, other: Stratum) -> None:
-        """Add the rows of another one."""
-        self.rows, self.first = self.rows + other.rows, min(self.first, other.first)
-        self.below, self.near = self.below + other.below, np.concatenate([self.near, other.near])
-        if len(self.near) > MOST_KEPT:
-            reach = 8 * (np.sqrt(self.share * (1 - self.share) / self.rows) + 1 / self.rows)
-            self.below += int((self.near < self.share - reach).sum())
-            self.near = self.near[np.abs(self.near - self.share) <= reach]
-
-    def cut(self, drawn: int) -> float:
-        """Return a number that is above those of the drawn rows, and not above that of any other."""
-        if drawn == self.rows:
-            return 1.0
-        return float(np.partition(self.near, drawn - self.below)[drawn - self.below]) if drawn else 0.0
+Key = tuple[str, ...]
+"""A label and its groups, as text."""
 
 
 def as_seed(random_state: Any) -> int:
@@ -74,42 +42,46 @@ def numbers(seed: int, places: IntArray) -> FloatArray:
     return found
 
 
-def by_stratum(share: float, of_row: IntArray, places: IntArray, u: FloatArray) -> Iterator[tuple[int, Stratum]]:
-    """Yield the strata of some rows, by the number that each row has in `of_row`."""
-    order = np.argsort(of_row, kind="stable")
-    known, starts = np.unique(of_row[order], return_index=True)
-    for number, rows in zip(known.tolist(), np.split(order, starts[1:]), strict=True):
-        yield number, Stratum(share, len(rows), int(places[rows].min()), 0, u[rows])
+@dataclass
+class Stratum:
+    """The place of the first row of one label and group, and the numbers u of all its rows."""
+
+    first: int
+    u: FloatArray
+
+    def joined(self, *others: Stratum) -> Stratum:
+        """Return the stratum with the rows of others."""
+        return Stratum(min(each.first for each in (self, *others)), np.concatenate([self.u, *(o.u for o in others)]))
 
 
-def find_cuts(
-    y: IntArray, columns: Sequence[NDArray[Any]], found: Sequence[Stratum], share: float, *, pool: bool = True
-) -> FloatArray:
-    """Return for each entry, a combination of label and groups, the number u below which its rows are drawn.
+def _find_cuts(found: Mapping[Key, Stratum], share: float, *, pool: bool = True) -> dict[Key, float]:
+    """Return for each label and combination of groups the number u below which its rows are drawn.
 
     With `pool`, a row that is alone in its stratum joins the largest group of its label; otherwise it is an error.
     """
     if not 0 < share < 1:
         raise bad_value("test_size", share, "a share of the rows, above 0 and below 1")
-    stratum = _numbered([y, *columns])
-    sizes, first = _sums(stratum, found)
+    strata = {key: [key] for key in found}  # the combinations whose rows are drawn together
+    size = {key: len(each.u) for key, each in found.items()}
     if pool:
-        for alone in np.flatnonzero(sizes[stratum] == 1).tolist():
-            alike = stratum[y == y[alone]]
-            stratum[alone] = alike[np.lexsort((first[alike], -sizes[alike]))[0]]
-        stratum = _numbered([stratum])
-        sizes, first = _sums(stratum, found)
+        for alone in [key for key in found if size[key] == 1]:
+            alike = [key for key in strata if key[0] == alone[0]]
+            largest = min(alike, key=lambda key: (-size[key], found[key].first))
+            if largest != alone:
+                strata[largest] += strata.pop(alone)
+    whole = [found[keys[0]].joined(*(found[key] for key in keys[1:])) for keys in strata.values()]
+    sizes = np.array([len(each.u) for each in whole])
     if sizes.min() < 2:
-        alone = int(np.flatnonzero(stratum == sizes.argmin())[0])
-        if sum(each.rows for each, label in zip(found, y, strict=True) if label == y[alone]) == 1:
-            raise ValueError(f"Only one row has label {y[alone]}, so it cannot be in both parts; give more rows of it.")
+        label, *groups = list(strata)[int(sizes.argmin())]
+        if sum(rows for key, rows in size.items() if key[0] == label) == 1:
+            raise ValueError(f"Only one row has label {label}, so it cannot be in both parts; give more rows of it.")
         raise InputError(
             "Only one row has label {label} and group ({group}), so it cannot be in both parts.",
             "Stratify on fewer columns ({by=}), or merge small groups.",
-            label=y[alone],
-            group=", ".join(str(column[alone]) for column in columns),
+            label=label,
+            group=", ".join(map(str, groups)),
         )
-    order = np.argsort(first)
+    order = np.argsort([each.first for each in whole])
     drawn = np.diff(np.floor(share * np.cumsum(sizes[order]) + 0.5), prepend=0).astype(np.int64)
     smaller = min(drawn.sum(), sizes.sum() - drawn.sum())
     if smaller < len(sizes):
@@ -122,17 +94,23 @@ def find_cuts(
             rows=sizes.sum(),
             strata=len(sizes),
         )
-    cuts = np.zeros(len(sizes))
-    for number, count in zip(order, drawn.tolist(), strict=True):
-        whole = Stratum(share)
-        for entry in np.flatnonzero(stratum == number).tolist():
-            whole.join(found[entry])
-        cuts[number] = whole.cut(count)
-    return cuts[stratum]
+    keys, cuts = list(strata.values()), {}
+    for number, count in zip(order.tolist(), drawn.tolist(), strict=True):
+        u = whole[number].u
+        cut = 1.0 if count == len(u) else float(np.partition(u, count)[count]) if count else 0.0
+        cuts.update(dict.fromkeys(keys[number], cut))
+    return cuts
 
 
 def draw_parts(
-    y: IntArray, columns: Sequence[NDArray[Any]], share: float, seed: int, places: IntArray, *, pool: bool = True
+    y: IntArray,
+    columns: Sequence[NDArray[Any]],
+    share: float,
+    seed: int,
+    places: IntArray,
+    *,
+    pool: bool = True,
+    processes: Any = None,
 ) -> tuple[IntArray, IntArray]:
     """Return the rows that are left, and those of a drawn part, both in order.
 
@@ -148,27 +126,34 @@ def draw_parts(
     places : array of shape (n,)
         The place of each row in its source.
     pool : bool
-        See `find_cuts`.
+        Whether a row that is alone in its stratum joins the largest group of its label; otherwise it is an error.
+    processes : Processes, optional
+        The processes that have the other rows; all draw from the rows of all.
     """
     columns = [column for column in columns if not has_probabilities(column)]  # there is no group to stratify on
-    of_row = _numbered([y, *columns])
+    keys, of_row = _strata([y, *columns])
     u = numbers(seed, places)
-    some = np.unique(of_row, return_index=True)[1]
-    found = [each for _, each in by_stratum(share, of_row, places, u)]
-    drawn = u < find_cuts(y[some], [column[some] for column in columns], found, share, pool=pool)[of_row]
+    order = np.argsort(of_row, kind="stable")
+    rows = np.split(order, np.searchsorted(of_row[order], np.arange(1, len(keys))))
+    found = {key: Stratum(int(places[each].min()), u[each]) for key, each in zip(keys, rows, strict=True)}
+    if processes is not None:
+        several: dict[Key, list[Stratum]] = {}
+        for own in processes.gather(found):
+            for key, each in own.items():
+                several.setdefault(key, []).append(each)
+        found = {key: each[0].joined(*each[1:]) for key, each in several.items()}
+    with together(processes):
+        cuts = _find_cuts(found, share, pool=pool)
+    drawn = u < np.array([cuts[key] for key in keys])[of_row]
     return np.flatnonzero(~drawn), np.flatnonzero(drawn)
 
 
-def _numbered(columns: Sequence[NDArray[Any]]) -> IntArray:
-    """Return a number for each distinct combination of values."""
+def _strata(columns: Sequence[NDArray[Any]]) -> tuple[list[Key], IntArray]:
+    """Return the distinct combinations of label and groups, and which one each row has."""
     # As text, missing is one more value, and columns of mixed types can be sorted.
-    codes = [np.unique(column.astype(str), return_inverse=True)[1] for column in columns]
-    return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel().astype(np.int64)  # numpy 2.0 kept an axis
-
-
-def _sums(stratum: IntArray, found: Sequence[Stratum]) -> tuple[IntArray, IntArray]:
-    """Return the number of rows and the first row of each stratum."""
-    sizes, first = np.zeros(stratum.max() + 1, dtype=np.int64), np.full(stratum.max() + 1, sys.maxsize)
-    np.add.at(sizes, stratum, [each.rows for each in found])
-    np.minimum.at(first, stratum, [each.first for each in found])
-    return sizes, first
+    coded = [np.unique(column.astype(str), return_inverse=True) for column in columns]
+    of_row = np.zeros(len(columns[0]), dtype=np.int64)
+    for values, codes in coded:
+        of_row = np.unique(of_row * len(values) + codes, return_inverse=True)[1]
+    some = np.unique(of_row, return_index=True)[1]
+    return list(zip(*(values[codes[some]].tolist() for values, codes in coded), strict=True)), of_row

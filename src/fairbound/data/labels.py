@@ -97,7 +97,7 @@ def code_labels(
     >>> values
     (LabelValue(value='no', rows=2, code=0), LabelValue(value='yes', rows=1, code=1))
     """
-    _check_missing(values, target)
+    check_labelled(values, target)
     distinct, code = np.unique(values, return_inverse=True)
     words = [as_word(value) for value in distinct.tolist()]
     counted = dict(zip(words, np.bincount(code, rows).astype(int).tolist(), strict=True))
@@ -128,13 +128,14 @@ def code_labels(
     return CodedLabels(np.array([sides[word] for word in words], dtype=np.int64)[code], names, listed_values)
 
 
-def code_like(values: NDArray[Any], like: Dataset) -> CodedLabels:
+def code_like(values: NDArray[Any], like: Dataset, *, rows: NDArray[np.int64] | None = None) -> CodedLabels:
     """Return the label codes of other rows, with the codes that the values have in another data set."""
-    _check_missing(values, like.target)
     codes = {each.value: each.code for each in like.label_values}
     words = [as_word(value) for value in values.tolist()]
-    counted = Counter(words)
-    for word, rows in counted.items():
+    counted = Counter[str]()
+    for word, count in zip(words, np.ones(len(words), np.int64) if rows is None else rows, strict=True):
+        counted[word] += int(count)
+    for word, count in counted.items():
         if word not in codes:
             raise InputError(
                 "Column {column!r} ({target=}) has the value {value!r} in {rows:,} rows, but the label of {like!r} has "
@@ -142,15 +143,16 @@ def code_like(values: NDArray[Any], like: Dataset) -> CodedLabels:
                 "Correct these values, or leave the rows out.",
                 column=like.target,
                 value=word,
-                rows=rows,
+                rows=count,
                 like=like.name,
                 known=listed(codes),
             )
-    known = tuple(LabelValue(word, rows, codes[word]) for word, rows in sorted(counted.items()))
+    known = tuple(LabelValue(word, count, codes[word]) for word, count in sorted(counted.items()))
     return CodedLabels(np.array([codes[word] for word in words], dtype=np.int64), tuple(like.target_names), known)
 
 
-def _check_missing(values: NDArray[Any], target: str) -> None:
+def check_labelled(values: NDArray[Any], target: str) -> None:
+    """Raise an error if a row has no label."""
     gaps = is_missing(values)
     if gaps.any():
         raise InputError(

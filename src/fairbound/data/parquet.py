@@ -5,15 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairbound._errors import InputError
-from fairbound._files import draft_beside
 from fairbound.data.arrow import common_type, import_pyarrow
-from fairbound.data.batches import BLOCK_ROWS, Batches
+from fairbound.data.batches import BLOCK_ROWS, ArrowTable, Batches
 
 GROUPS_PER_PROCESS = 4
 """With fewer row groups per process, shares would be uneven.  Then each process reads all and takes its rows."""
@@ -115,19 +116,19 @@ def is_stream(source: Any) -> bool:
     return hasattr(source, "__arrow_c_stream__")
 
 
-@contextmanager
-def spooled(source: Any, scratch: Path | None = None) -> Iterator[Batches]:
-    """Write an Arrow stream, which may be readable once only, to a Parquet file in a scratch folder."""
+def spooled(source: Any, folder: Path) -> Batches:
+    """Write an Arrow stream, which may be readable once only, to a file without a name that is mapped into memory."""
     pa = import_pyarrow()
-    import pyarrow.parquet as pq
-
-    reader = pa.RecordBatchReader.from_stream(source)
-    with draft_beside((scratch or Path(tempfile.gettempdir())) / "stream", "the rows of a stream") as folder:
-        path = folder / "rows.parquet"
-        with pq.ParquetWriter(path, reader.schema) as writer:
+    with tempfile.TemporaryFile(dir=folder) as file:
+        reader = pa.RecordBatchReader.from_stream(source)
+        with pa.ipc.new_stream(file, reader.schema) as writer:
             for batch in reader:
                 writer.write_batch(batch)
-        yield replace(ParquetFiles.open(path), place="the stream")
+        file.flush()
+        table = pa.ipc.open_stream(pa.py_buffer(np.memmap(file, np.uint8, "r"))).read_all()
+    if not table.num_rows:
+        raise ValueError("The stream has no row; give at least one.")
+    return ArrowTable.of(table, "the stream")
 
 
 def _with_types(table: Any, kinds: Mapping[str, Any]) -> Any:

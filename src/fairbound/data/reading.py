@@ -6,24 +6,28 @@ outcome is never guessed: the user names it with `positive`, unless the label is
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, Message, bad_value
-from fairbound._values import check_weights
+from fairbound._errors import InputError, InputTypeError, Message, bad_value, together
+from fairbound._values import as_array, check_weights
 from fairbound._words import did_you_mean
-from fairbound.data.columns import Categorical, Column, Columns, Numeric, as_probabilities, is_missing
+from fairbound.data.batches import Batches
+from fairbound.data.columns import Categorical, Column, Numeric, as_probabilities, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import MISSING, ColumnFormat
-from fairbound.data.labels import as_word, code_labels, code_like, sides_in_words
-from fairbound.data.opening import open_batches
+from fairbound.data.labels import CodedLabels, as_word, check_labelled, code_labels, code_like, sides_in_words
 from fairbound.data.roles import Roles, _names
+from fairbound.data.source import Source, Tell
+from fairbound.data.stored import distinct_rows, store, take_rows
 from fairbound.data.table import Table
 
 
@@ -119,67 +123,203 @@ def read_table(
     >>> loans.feature_names, loans.y, loans.categorical
     (('income', 'job=nurse'), array([0, 1, 1]), ('job',))
     """
-    roles = Roles.build(
-        target=target,
-        sensitive=sensitive,
+    source = Source(
+        path,
         positive=positive,
         negative=negative,
-        weight=weight,
         bands=bands,
         categorical=categorical,
         ignore=ignore,
-        sensitive_as_input=sensitive_as_input,
         drop_unlabelled=drop_unlabelled,
-        max_categories=max_categories,
-    )
-    if decimal not in (None, ".", ","):
-        raise bad_value("decimal", decimal, "'.' or ','", "Leave it out to detect the decimal mark.")
-    marks = tuple(_names(missing, "missing"))
-    source = open_batches(path, delimiter=delimiter, encoding=encoding)
-    if like is not None:
-        _inputs_like(like, source.names, source.place)
-    listed = roles.check(source)
-    groups = [column for _, columns in listed for column in columns]
-    words = [name for name, columns in listed if columns == [name]]
-    source = source.hold([name for name in source.names if name not in roles.ignore]).learn(
-        words={target, *words, *roles.categorical},
-        missing=marks,
+        missing=missing,
         decimal=decimal,
-        formats={} if like is None else _formats_like(like),
+        delimiter=delimiter,
+        encoding=encoding,
+        memory=math.inf,
     )
-    columns, formats, path = source.columns(), source.formats, Path(path)
-    _check_values(columns, source.place)
+    if not isinstance(path, str | os.PathLike):
+        raise InputTypeError("{path=value} must be the path of a file.", value=path)
+    return read_source(
+        source,
+        target=target,
+        sensitive=sensitive,
+        weight=weight,
+        sensitive_as_input=sensitive_as_input,
+        max_categories=max_categories,
+        like=like,
+    ).data
+
+
+class ReadRows(NamedTuple):
+    """A data set, and further columns of numbers that are not its inputs."""
+
+    data: Dataset
+    further: dict[str, NDArray[Any]]
+
+
+def read_source(
+    source: Source,
+    *,
+    target: Any,
+    sensitive: Any = (),
+    weight: str | None = None,
+    sensitive_as_input: bool = False,
+    max_categories: int = 50,
+    further: Sequence[str] = (),
+    like: Dataset | None = None,
+    processes: Any = None,
+    tell: Tell | None = None,
+) -> ReadRows:
+    """Read the rows of a source, as `read_table` does; in several processes, each reads its share.
+
+    Rows that would take more memory than allowed are kept in files.
+    """
+    with together(processes):
+        roles = Roles.build(
+            target=target,
+            sensitive=sensitive,
+            positive=source.positive,
+            negative=source.negative,
+            weight=weight,
+            bands=source.bands,
+            categorical=source.categorical,
+            ignore=source.ignore,
+            sensitive_as_input=sensitive_as_input,
+            drop_unlabelled=source.drop_unlabelled,
+            max_categories=max_categories,
+        )
+        if source.decimal not in (None, ".", ","):
+            raise bad_value("decimal", source.decimal, "'.' or ','", "Leave it out to detect the decimal mark.")
+        marks = tuple(_names(source.missing, "missing"))
+        opened = source.open()
+        if like is not None:
+            _inputs_like(like, opened.names, opened.place)
+        listed = roles.check(opened, further)
+        groups = [column for _, columns in listed for column in columns]
+        words = [name for name, columns in listed if columns == [name]]
+        kept = [name for name in opened.names if name not in roles.ignore]
+        columns, places, formats = read_columns(
+            source,
+            opened,
+            kept,
+            words={target, *words, *roles.categorical},
+            missing=marks,
+            formats={} if like is None else _formats_like(like),
+            processes=processes,
+            tell=tell,
+        )
+        labelled = ~is_missing(columns[target])
+    _check_values(columns, opened.place, places, processes)
     notes: list[str] = []
-    labelled = ~is_missing(columns[target])
-    if drop_unlabelled and not labelled.all():
-        columns, notes = _labelled(columns, target, labelled)
-    labels = (
-        code_labels(columns[target], target, positive, negative) if like is None else code_like(columns[target], like)
-    )
-    inputs = roles.inputs(source.names, groups)
-    if like is not None:
-        inputs = _inputs_like(like, inputs, path.name)
-    schema = tuple(column_schema(name, columns[name], name in roles.categorical, max_categories) for name in inputs)
-    return Dataset.from_table(
-        path.stem,
+    dropped, rows = (_total(processes, int(each.sum())) for each in (~labelled, np.ones(len(labelled), bool)))
+    if roles.drop_unlabelled and dropped:
+        if dropped == rows:
+            raise InputError(
+                "Column {column!r} ({target=}) has no value in any row.", "Give a column of labels.", column=target
+            )
+        own = np.flatnonzero(labelled)
+        columns, places = take_rows(columns, own), places[own]
+        notes = [f"{dropped:,} of {rows:,} rows have no label in column {target!r} and were dropped."]
+    with together(processes):
+        check_labelled(columns[target], target)
+    labels, codes = _coded(columns, roles, like, processes)
+    with together(processes):
+        inputs = roles.inputs(opened.names, (*groups, *further))
+        if like is not None:
+            inputs = _inputs_like(like, inputs, opened.place)
+        schema = tuple(_schema(columns, name, name in roles.categorical, max_categories) for name in inputs)
+        weights = None if weight is None else _weights(columns, weight)
+        given: dict[str, NDArray[Any]] = {}
+        for name, named in listed:
+            if name in words:
+                values, of_row = distinct_rows(columns, name)
+                given[name] = roles.groups(name, values)[of_row]
+            else:
+                given[name] = as_probabilities({each: columns[each] for each in named})
+    is_path = isinstance(source.data, str | os.PathLike)
+    data = Dataset.from_table(
+        Path(source.data).stem if is_path else opened.place,
         Table(schema, columns, formats),
-        labels.codes,
-        {
-            name: roles.groups(name, columns[name])
-            if name in words
-            else as_probabilities({each: columns[each] for each in named})
-            for name, named in listed
-        },
+        codes,
+        given,
         target_names=labels.names,
         target=target,
         label_values=labels.values,
         notes=notes,
-        path=str(path),
+        path=str(Path(source.data)) if is_path else None,
         max_categories=max_categories,
-        places=np.flatnonzero(labelled) if drop_unlabelled else None,
-        weight=None if weight is None else _weights(columns, weight),
-        description=f"Read from {path.name}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
+        places=places,
+        processes=processes,
+        weight=weights,
+        description=f"Read from {opened.place}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
     )
+    return ReadRows(data, {name: np.asarray(columns[name]) for name in further})
+
+
+class ReadColumns(NamedTuple):
+    """Columns by name, the place of each row in its source, and how the columns are written there."""
+
+    columns: Mapping[str, NDArray[Any]]
+    places: NDArray[np.int64]
+    formats: Mapping[str, ColumnFormat]
+
+
+def read_columns(
+    source: Source,
+    opened: Batches,
+    names: Sequence[str],
+    *,
+    words: Collection[str],
+    missing: Collection[str],
+    formats: Mapping[str, ColumnFormat] | None = None,
+    processes: Any = None,
+    tell: Tell | None = None,
+) -> ReadColumns:
+    """Return columns of an open source: in memory, or in files if they would take more memory than allowed.
+
+    In several processes, each reads its share.  The other parameters are as for `Batches.learn`.
+    """
+
+    def progress(rows: int) -> None:
+        if tell is not None:
+            tell("Reading the rows", rows, learnt.n_rows // share[1])
+
+    stored = processes is not None or opened.size() > source.budget
+    share = (0, 1) if processes is None else (processes.rank, processes.count)
+    learnt = opened if stored else opened.hold(names)
+    learnt = learnt.learn(names, words=words, missing=missing, decimal=source.decimal, formats=formats)
+    if not stored:
+        columns = learnt.columns()
+        return ReadColumns(columns, np.arange(len(columns[names[0]])), learnt.formats)
+    found, places = store(replace(learnt, share=share), source.folder, progress)
+    return ReadColumns(found, places, learnt.formats)
+
+
+def _coded(
+    columns: Mapping[str, NDArray[Any]], roles: Roles, like: Dataset | None, processes: Any
+) -> tuple[CodedLabels, NDArray[np.int64]]:
+    """Return the coding of the label in all processes, and the code of each row."""
+    values, of_row = distinct_rows(columns, roles.target)
+    rows = np.bincount(of_row, minlength=len(values))
+    place = np.arange(len(values))
+    if processes is not None:
+        counted = Counter[Any]()
+        for known, counts in processes.gather((values.tolist(), rows.tolist())):
+            counted.update(dict(zip(known, counts, strict=True)))
+        order = {value: number for number, value in enumerate(counted)}
+        place = np.array([order[value] for value in values.tolist()])
+        values, rows = as_array(list(counted)), np.array(list(counted.values()))
+    with together(processes):
+        labels = (
+            code_labels(values, roles.target, roles.positive, roles.negative, rows=rows)
+            if like is None
+            else code_like(values, like, rows=rows)
+        )
+    return labels, labels.codes[place][of_row]
+
+
+def _total(processes: Any, number: int) -> int:
+    return number if processes is None else sum(processes.gather(number))
 
 
 def _formats_like(like: Dataset) -> dict[str, ColumnFormat]:
@@ -187,42 +327,42 @@ def _formats_like(like: Dataset) -> dict[str, ColumnFormat]:
     return {name: form for name, form in like.formats.items() if name in like.schema or form.kind == "text"}
 
 
-def _labelled(columns: Columns, target: str, labelled: NDArray[np.bool_]) -> tuple[Columns, list[str]]:
-    """Return the rows that have a label, and a note about the others."""
-    if not labelled.any():
-        raise InputError(
-            "Column {column!r} ({target=}) has no value in any row.", "Give a column of labels.", column=target
-        )
-    note = f"{(~labelled).sum():,} of {len(labelled):,} rows have no label in column {target!r} and were dropped."
-    return {name: values[labelled] for name, values in columns.items()}, [note]
-
-
-def _weights(columns: Columns, name: str) -> NDArray[np.float64]:
+def _weights(columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
     return check_weights(columns[name], len(columns[name]), Message("Column {column!r} ({weight=})", column=name))
 
 
-def _check_values(columns: Columns, place: str) -> None:
-    for name, values in columns.items():
-        if is_missing(values).all():
-            raise InputError(
-                "Column {column!r} of {place} has no value in any row.",
-                "Leave it out with {ignore=}.",
-                column=name,
-                place=place,
-            )
-        if values.dtype.kind == "f" and np.isinf(values).any():
-            row = int(np.flatnonzero(np.isinf(values))[0])
-            raise ValueError(
-                f"Column {name!r} of {place} is {values[row]} in row {row + 1}; give a finite number, or nothing."
-            )
+def _check_values(columns: Mapping[str, NDArray[Any]], place: str, places: NDArray[np.int64], processes: Any) -> None:
+    empty = []
+    with together(processes):
+        for name in columns:
+            values, _ = distinct_rows(columns, name, numbers=False)
+            if is_missing(values).all():
+                empty.append(name)
+            elif values.dtype.kind == "f" and np.isinf(values).any():
+                row = int(np.flatnonzero(np.isinf(columns[name]))[0])
+                raise ValueError(
+                    f"Column {name!r} of {place} is {columns[name][row]} in row {places[row] + 1}; give a finite "
+                    "number, or nothing."
+                )
+    if processes is not None:
+        empty = [name for name in empty if all(name in each for each in processes.gather(empty))]
+    if empty:
+        raise InputError(
+            "Column {column!r} of {place} has no value in any row.",
+            "Leave it out with {ignore=}.",
+            column=empty[0],
+            place=place,
+        )
 
 
-def column_schema(name: str, values: NDArray[Any], coded: bool, most: int) -> Column:
+def _schema(columns: Mapping[str, NDArray[Any]], name: str, coded: bool, most: int) -> Column:
     """Return the schema of a column, with the categories that occur, or the most frequent of them."""
+    values, of_row = distinct_rows(columns, name, numbers=coded)
     if values.dtype.kind in "if" and not coded:
         return Numeric(name)
     gaps = is_missing(values)
-    counted = Counter(values[~gaps].tolist())
+    counts = np.bincount(of_row, minlength=len(values))
+    counted = dict(zip(values[~gaps].tolist(), counts[~gaps].tolist(), strict=True))
     room = most - int(gaps.any())
     by_number = sorted(counted, key=lambda value: (-counted[value], str(value)))
     kept = by_number if len(counted) <= room else by_number[: room - 1]

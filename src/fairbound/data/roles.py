@@ -48,19 +48,13 @@ class Roles:
             raise bad_value("max_categories", most, "at least 2")
         return found
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Return the columns of label and groups."""
-        return (self.target, *self.sensitive)
-
-    def inputs(self, names: Sequence[str], groups: Sequence[str] | None = None) -> list[str]:
-        """Return the columns that are inputs; `groups` are the sensitive ones, by default those that are named."""
-        sensitive = self.sensitive if groups is None else groups
-        left = {self.target, self.weight, *self.ignore, *(() if self.sensitive_as_input else sensitive)}
+    def inputs(self, names: Sequence[str], groups: Sequence[str]) -> list[str]:
+        """Return the columns that are inputs; `groups` are no inputs, unless `sensitive_as_input` says so."""
+        left = {self.target, self.weight, *self.ignore, *(() if self.sensitive_as_input else groups)}
         return [name for name in names if name not in left]
 
-    def check(self, source: Batches) -> list[tuple[str, list[str]]]:
-        """Raise an error if a column does not exist, has two roles, or cannot be read.
+    def check(self, source: Batches, further: Sequence[str] = ()) -> list[tuple[str, list[str]]]:
+        """Raise an error if a column does not exist, has two roles, or cannot be read; `further` ones are no inputs.
 
         Return the columns of each sensitive column: its own, or those of probabilities.
         """
@@ -68,10 +62,11 @@ class Roles:
         groups = [column for _, columns in listed for column in columns]
         weights = () if self.weight is None else (self.weight,)
         asked = {"ignore": self.ignore, "target": (self.target,), "sensitive": groups}
-        for role, names in {**asked, "categorical": self.categorical, "weight": weights}.items():
+        asked |= {"categorical": self.categorical, "weight": weights, "base_score": further}
+        for role, names in asked.items():
             for name in names:  # also for `ignore`: a misspelt column would become an input
                 source.check_column(name, argument(role))
-        check_named_once([self.target, *groups, *self.ignore, *weights])
+        check_named_once([self.target, *groups, *self.ignore, *weights, *further])
         if "" in source.names and "" not in self.ignore:
             raise InputError(
                 "Column {position} of {place} has no name.",
@@ -87,12 +82,12 @@ class Roles:
                     column=name,
                     near=did_you_mean(name, groups),
                 )
-        inputs = self.inputs(source.names, groups)
+        inputs = self.inputs(source.names, (*groups, *further))
         if not inputs:
             raise ValueError(
                 f"{source.place} has no column left for the inputs; give at least one besides label and groups."
             )
-        source.check(dict.fromkeys((*inputs, self.target, *groups, *weights), "an input"))
+        source.check(dict.fromkeys((*inputs, self.target, *groups, *weights, *further), "an input"))
         return listed
 
     def groups(self, name: str, values: NDArray[Any]) -> NDArray[Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ from typing import Any
 import narwhals as nw
 
 from fairbound.data.batches import Batches
-from fairbound.data.formats import MISSING, ColumnFormat
+from fairbound.data.formats import MISSING
 from fairbound.data.opening import open_batches
 from fairbound.data.parquet import is_stream, spooled
-from fairbound.data.roles import Roles
 
 Tell = Callable[[str, int, int], None]
 """Called with the name of a pass, the number of rows read so far, and the number of all rows."""
@@ -30,13 +29,15 @@ class Source:
     ----------
     data : path, or Arrow stream
         A Parquet file, a folder of Parquet files, a CSV file, or any object with `__arrow_c_stream__`, such as a DuckDB
-        relation.  A stream is first written to the scratch folder, because it may be readable once only.
+        relation.
     positive, negative, bands, categorical, ignore, drop_unlabelled, missing, decimal, delimiter, \
 encoding
         As for `read_table`.
     scratch : path, optional
-        Where the scratch folder of encoded rows is made; by default the system's folder for temporary files.  It needs
-        12 bytes for each number of each row, and is removed at the end.
+        The folder for files of rows that do not fit in memory; by default the system's folder for temporary files.
+        They take 8 bytes for each value of each row, three times, and are gone when nothing needs them any more.
+    memory : float, optional
+        Bytes of memory that the rows may take; by default half of all memory.
     """
 
     data: Any = field(kw_only=False)
@@ -51,6 +52,7 @@ encoding
     delimiter: str | None = None
     encoding: str = "utf-8"
     scratch: str | os.PathLike[str] | None = None
+    memory: float | None = None
 
     @classmethod
     def of(cls, given: Any) -> Source | None:
@@ -66,46 +68,21 @@ encoding
 
     @property
     def folder(self) -> Path:
-        """Return where scratch folders are made."""
+        """Return where the files of the rows are made."""
         return Path(tempfile.gettempdir() if self.scratch is None else self.scratch)
 
-    def roles(self, target: Any, sensitive: Any, weight: Any, **further: Any) -> Roles:
-        """Return the roles of the columns."""
-        return Roles.build(
-            target=target,
-            sensitive=() if sensitive is None else sensitive,
-            weight=weight,
-            **further,
-            positive=self.positive,
-            negative=self.negative,
-            bands=self.bands,
-            categorical=self.categorical,
-            ignore=self.ignore,
-            drop_unlabelled=self.drop_unlabelled,
-        )
+    @property
+    def budget(self) -> float:
+        """Return the bytes of memory that the rows may take."""
+        return memory_of_machine() / 2 if self.memory is None else self.memory
 
-    @contextmanager
-    def opened(
-        self, roles: Roles, tell: Tell | None = None, formats: Mapping[str, ColumnFormat] | None = None
-    ) -> Iterator[Batches]:
-        """Open the rows, and learn the formats of their columns; known formats are those of the training rows."""
-
-        def progress(rows: int) -> None:
-            if tell is not None:
-                tell("Reading the file", rows, 0)
-
-        def learnt(found: Batches) -> Batches:
-            return found.learn(
-                words={*roles.keys, *roles.categorical},
-                ignore=roles.ignore,
-                missing=tuple(self.missing),
-                decimal=self.decimal,
-                formats=None if found.is_typed else formats,
-                progress=progress,
-            )
-
+    def open(self) -> Batches:
+        """Open the rows."""
         if is_stream(self.data):
-            with spooled(self.data, self.folder) as found:
-                yield learnt(found)
-            return
-        yield learnt(open_batches(self.data, delimiter=self.delimiter, encoding=self.encoding))
+            return spooled(self.data, self.folder)
+        return open_batches(self.data, delimiter=self.delimiter, encoding=self.encoding)
+
+
+def memory_of_machine() -> float:
+    """Return the bytes of memory of this machine, infinite if they are not known."""
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else math.inf

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 import narwhals as nw
@@ -22,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fairbound.data.columns import Categorical, Column, Columns, Encoded, Numeric, is_missing, name_words
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word
+from fairbound.data.stored import StoredColumns
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -59,7 +61,9 @@ class Table:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", tuple(self.schema))
-        object.__setattr__(self, "columns", {column.name: self.columns[column.name] for column in self.schema})
+        names = [column.name for column in self.schema]
+        stored = self.columns.select(names) if isinstance(self.columns, StoredColumns) else None
+        object.__setattr__(self, "columns", stored or {name: self.columns[name] for name in names})
 
     @classmethod
     def of_numbers(cls, names: Sequence[str], X: NDArray[np.float64]) -> Table:
@@ -73,6 +77,8 @@ class Table:
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Return the given rows, in the given order."""
+        if isinstance(self.columns, StoredColumns):
+            return Table(self.schema, self.columns.take(rows), self.formats)
         return Table(self.schema, {name: values[rows] for name, values in self.columns.items()}, self.formats)
 
     def missing(self) -> dict[str, int]:
@@ -89,6 +95,17 @@ class Table:
     def show(self) -> Columns:
         """Return the columns for display: numbers, words for categories, None for missing words."""
         return {column.name: column.show(self.columns[column.name]) for column in self.schema}
+
+    def frame(self, backend: Backend | None = None) -> Any:
+        """Return the columns as a DataFrame; columns in files are one of pyarrow."""
+        if isinstance(self.columns, StoredColumns):
+            return self.columns.frame(self.schema)
+        return make_frame(self.show(), backend)
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder of the files of the columns; None if they are in memory."""
+        return self.columns.folder if isinstance(self.columns, StoredColumns) else None
 
 
 def installed_backend(preferred: Sequence[Backend] = LIBRARIES) -> Backend:

@@ -16,7 +16,6 @@ from fairbound.estimator.encoder import TableEncoder, module_inputs
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.parameters import checked
-from fairbound.estimator.prepared import DecidedEntries, PreparedRows, prepared_rows
 from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
 from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
@@ -34,7 +33,6 @@ __all__ = [
     "CodedColumns",
     "ConstrainedClassifier",
     "Corrected",
-    "DecidedEntries",
     "EncodedColumns",
     "FeedForward",
     "FitResult",
@@ -47,7 +45,6 @@ __all__ = [
     "LimitWarning",
     "NumberColumn",
     "PositiveLabelWarning",
-    "PreparedRows",
     "RawColumns",
     "Recalibration",
     "ScoreScale",
@@ -64,6 +61,5 @@ __all__ = [
     "is_a",
     "make_fairness_scorer",
     "module_inputs",
-    "prepared_rows",
     "share_inputs",
 ]

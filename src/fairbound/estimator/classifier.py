@@ -26,18 +26,16 @@ from torch import Tensor, nn
 
 from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training
 from fairbound._settings import Range, Share
-from fairbound.data import ColumnFormat
+from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.columns import check_names, learn_names
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import encode, module_inputs
-from fairbound.estimator.file_fits import fit_shared, fit_streamed, frontier_streamed, is_streamed
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import class_probabilities, last_network, logits
 from fairbound.estimator.parameters import (
-    SHARED,
     NamedParameters,
     check_early_stopping,
     checked,
@@ -49,7 +47,9 @@ from fairbound.estimator.parameters import (
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
 from fairbound.estimator.rows import Data, read_data, read_further, read_labels, read_weights
+from fairbound.estimator.shared import fit_shared
 from fairbound.estimator.small_groups import align_groups
+from fairbound.estimator.sources import from_source
 from fairbound.fairness import Cells, Constraint, decide, logit
 from fairbound.training import Passes, resumed
 
@@ -226,8 +226,12 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         started = time.perf_counter()
         others = {"base_score": base_score, "eval_set": eval_set, "calibration_set": calibration_set}
         given = {"constraint_weight": constraint_weight, **others}
-        if is_streamed(X):
-            return fit_streamed(self, X, y, sensitive_features, sample_weight, resume, given)
+        if Source.of(X) is not None:
+            fitted, _ = from_source(self, "fit", X, y, sensitive_features, sample_weight, resume=resume, **given)
+            stated = self.get_params(deep=False)
+            self.__dict__.update({name: each for name, each in vars(fitted).items() if name not in stated})
+            self.by_name_ = True  # its columns have been named one by one
+            return self
         if (processes := present_processes(self)) is not None:
             return fit_shared(self, processes, X, y, sensitive_features, sample_weight, resume, given)
         params = checked(self)
@@ -244,19 +248,19 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             result = fitting.run(validation, calibration)
         return self._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
-    def _adopt(self, inputs: Inputs, data: Data | None, fitting: Fitting, result: FitResult) -> Self:
-        """Set the fitted attributes; without data, the inputs have no group columns."""
+    def _adopt(self, inputs: Inputs, data: Data, fitting: Fitting, result: FitResult) -> Self:
+        """Set the fitted attributes."""
         learn_names(self, inputs)
-        self.by_name_ = data is None  # the columns of files have been named one by one
+        self.by_name_ = False
         self.classes_ = fitting.classes
         self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
         self.threshold_ = float(self.threshold)
-        self.group_columns_, self.left_columns_ = ((), ()) if data is None else (data.group_columns, data.left_columns)
+        self.group_columns_, self.left_columns_ = data.group_columns, data.left_columns
         self.encoder_ = fitting.encoder
         self.formats_: dict[str, ColumnFormat] = {}
         self.encoded_names_ = fitting.input_names
         self._scores = None
-        if fitting.base is not None and data is not None:
+        if fitting.base is not None:
             self._scores = fitting.base.completed(inputs.without(data.left_columns), data.positions)
         self.module_ = fitting.module
         self.n_iter_ = len(result.iterations)
@@ -291,20 +295,24 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         position : int
             Index in `constraints` of the limit that the bounds are for.
         """
-        if is_streamed(X):
-            given = {"constraint_weight": constraint_weight, "base_score": base_score}
-            return frontier_streamed(self, X, y, bounds, position, sensitive_features, sample_weight, resume, given)
+        if Source.of(X) is not None:
+            given = {"constraint_weight": constraint_weight, "base_score": base_score, "resume": resume}
+            named = y, sensitive_features, sample_weight
+            _, models = from_source(self, "frontier", X, *named, bounds=bounds, position=position, **given)
+            for each in models:
+                each.classifier.by_name_ = True
+            return tuple(models)
         params = checked(self)
         refuse_together(params, bounds)
         if present_processes(self) is not None:
-            raise need_all_rows("A frontier", SHARED)
+            raise need_all_rows("A frontier")
         inputs = read_inputs(X)
         data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         with resumed(checked_resume(params, resume)) as passes:
             found = Fitting(params, data, passes).frontier(bounds, position)
         return self._adopt_frontier(inputs, data, found)
 
-    def _adopt_frontier(self, inputs: Inputs, data: Data | None, found: Sequence[Any]) -> tuple[FrontierModel, ...]:
+    def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any]) -> tuple[FrontierModel, ...]:
         models = []
         for _, fitting, record in found:
             limits = [each for each in fitting.constraints if each not in fitting.floors]

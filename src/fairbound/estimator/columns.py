@@ -6,7 +6,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,31 @@ if TYPE_CHECKING:
     from fairbound.estimator.inputs import Inputs
 
 Floats = NDArray[np.float64]
-Words = NDArray[np.object_]
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """A column as words.
+
+    Attributes
+    ----------
+    codes : array of shape (n,)
+        The place of each row's word in `words`.
+    words : list of str
+        None stands for a missing value.  Several values may have the same word.
+    given : list
+        The value that each word stands for.
+    """
+
+    codes: NDArray[np.intp]
+    words: list[str | None]
+    given: list[Any]
+
+    def sums(self, weights: NDArray[Any] | None = None) -> list[float]:
+        """Return the sum of the weights of the rows of each word, or their number."""
+        found: list[float] = np.bincount(self.codes, weights, minlength=len(self.words)).tolist()
+        return found
+
 
 NUMBERS = ColumnFormat("number")
 """How numbers are written as text, unless the file says otherwise."""
@@ -103,37 +127,39 @@ class CategoryColumn:
         """
         found = inputs.words(position)
         if self.numeric:
-            plain = {word: canonical(word) for word in set(found.tolist()) - {None}}
-            return np.array([plain.get(word) for word in found.tolist()], dtype=object)
+            return replace(found, words=[None if word is None else canonical(word) for word in found.words])
         lost = {canonical(word): word for word in (*self.words, *self.rare) if canonical(word) != word}
-        if lost:
-            for row, value in enumerate(inputs.values(position).tolist()):
-                if found[row] in lost and not isinstance(value, str):
-                    raise InputError(
-                        "Column {column} was text in training, with values such as {known!r}, but has the number "
-                        "{value!r} in row {row} of {place}, which may have been that value.",
-                        "Give the column as text, {how}.",
-                        column=inputs.label(position),
-                        known=lost[found[row]],
-                        value=value,
-                        row=row,
-                        place="X",
-                        how="with pandas by read_csv(..., dtype=str)",
-                    )
+        for place, (word, value) in enumerate(zip(found.words, found.given, strict=True)):
+            rows = found.codes == place if word in lost and not isinstance(value, str) else np.zeros(1, dtype=bool)
+            if rows.any():
+                raise InputError(
+                    "Column {column} was text in training, with values such as {known!r}, but has the number "
+                    "{value!r} in row {row} of {place}, which may have been that value.",
+                    "Give the column as text, {how}.",
+                    column=inputs.label(position),
+                    known=lost[str(word)],
+                    value=value,
+                    row=inputs.row(rows),
+                    place="X",
+                    how="with pandas by read_csv(..., dtype=str)",
+                )
         return found
 
     def unseen(self, values: Words) -> Counter[str]:
         """Count the words that no training row has.  Rare words beyond the first `MOST_RARE` are counted, too."""
-        known = {*self.words, *self.rare, None}
-        return Counter(word for word in values.tolist() if word not in known)
+        known, found = {*self.words, *self.rare, None}, Counter[str]()
+        for word, rows in zip(values.words, values.sums(), strict=True):
+            if word is not None and word not in known and rows:
+                found[word] += int(rows)
+        return found
 
     def codes(self, values: Words) -> NDArray[np.int64]:
         """Return the index of the 0/1 column of each value, or -1."""
         places: dict[Any, int] = {word: place for place, word in enumerate(self.words)}
         unknown = len(self.words) if self.other else -1
         gap = len(self.words) + self.other if self.missing else unknown
-        found = [gap if value is None else places.get(value, unknown) for value in values.tolist()]
-        return np.array(found, dtype=np.int64)
+        found = [gap if word is None else places.get(word, unknown) for word in values.words]
+        return np.array(found, dtype=np.int64)[values.codes]
 
     def encode(self, values: Words) -> Floats:
         """Return the 0/1 columns."""
@@ -167,10 +193,6 @@ def category_column(
         kept = set(by_weight[: most - 1])
         words = [word for word in words if word in kept]
     return CategoryColumn(name, tuple(words), numeric, other, missing, tuple(rare))
-
-
-MOMENT_ROWS = 2**16
-"""Rows of a block from which `Moments` are computed; the same blocks give the same moments."""
 
 
 class Moments:

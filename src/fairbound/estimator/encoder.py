@@ -27,7 +27,6 @@ from torch import nn
 
 from fairbound._errors import InputError, InputScaleWarning, Message, argument, bad_value
 from fairbound.estimator.columns import (
-    MOMENT_ROWS,
     CategoryColumn,
     ColumnFacts,
     Floats,
@@ -101,15 +100,31 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         named = _listed(self.categorical)
         chosen = {inputs.position(column, argument("categorical")) for column in named}
         names = inputs.names or [f"x{position}" for position in range(inputs.n_columns)]
-        matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
-        facts = [
-            self._learn_words(name, inputs, position, weights)
-            if position in chosen or (matrix is None and not inputs.is_numeric(position))
-            else self._learn_numbers(name, inputs.numbers(position) if matrix is None else matrix[:, position], weights)
-            for position, name in enumerate(names)
+        spelled = [
+            position in chosen or not (self.strict or inputs.is_numeric(position))
+            for position in range(inputs.n_columns)
         ]
+        found: list[ColumnFacts] = []
+        for rows in inputs.blocks():
+            block = inputs if inputs.n_rows == rows.stop - rows.start else inputs.take(rows)
+            facts = self._learn_block(block, names, spelled, weights[rows])
+            if found:
+                for whole, part in zip(found, facts, strict=True):
+                    whole.join(part)
+            found = found or facts
         self._warn_of_rounding(inputs, chosen)  # after reading, which raises for numbers that no float can hold
-        return facts
+        return found
+
+    def _learn_block(
+        self, inputs: Inputs, names: Sequence[str], spelled: Sequence[bool], weights: Floats
+    ) -> list[ColumnFacts]:
+        matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
+        return [
+            self._learn_words(name, inputs, position, weights)
+            if words
+            else self._learn_numbers(name, inputs.numbers(position) if matrix is None else matrix[:, position], weights)
+            for position, (name, words) in enumerate(zip(names, spelled, strict=True))
+        ]
 
     def transform(self, X: Any) -> Floats:
         """Return the encoded rows, of shape (n, encoded columns)."""
@@ -120,7 +135,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def encoded(self, inputs: Inputs) -> Floats:
         """Return the encoded rows of checked inputs; shared inputs are encoded once."""
-        return inputs.encoded_once((self.strict, self.columns_), self.encode)
+        return inputs.encoded_once((self.strict, self.columns_), lambda own: own.by_blocks(self.encode))
 
     def encode(self, inputs: Inputs) -> Floats:
         """Encode the rows of inputs whose columns have been checked against those of `fit`."""
@@ -182,23 +197,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         values = np.ascontiguousarray(values)  # a column of a matrix is read several times
         gaps, used = np.isnan(values), weights > 0
         known = used & ~gaps
-        moments, every = Moments(), bool(known.all())
+        moments = Moments()
         if self.scale:
-            for start in range(0, len(values), MOMENT_ROWS):
-                rows = slice(start, start + MOMENT_ROWS)
-                chosen = slice(None) if every else known[rows]
-                moments.add(values[rows][chosen], weights[rows][chosen])
+            moments.add(*((values, weights) if known.all() else (values[known], weights[known])))
         return ColumnFacts(name, moments, missing=bool((used & gaps).any()))
 
     def _learn_words(self, name: str, inputs: Inputs, position: int, weights: Floats) -> ColumnFacts:
         totals: dict[str, float] = {}
-        missing = False
-        for word, weight in zip(inputs.words(position).tolist(), weights.tolist(), strict=True):
-            if weight > 0:
-                if word is None:
-                    missing = True
-                else:
-                    totals[word] = totals.get(word, 0.0) + weight
+        missing, found = False, inputs.words(position)
+        for word, weight in zip(found.words, found.sums(weights), strict=True):
+            if weight > 0 and word is not None:
+                totals[word] = totals.get(word, 0.0) + weight
+            missing = missing or (word is None and weight > 0)
         return ColumnFacts(name, None, totals, missing, inputs.is_numeric(position))
 
 
@@ -231,8 +241,8 @@ def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
     if np.isnan(matrix).any():
         row, column = np.argwhere(np.isnan(matrix))[0]
         raise ValueError(
-            f"Input X contains NaN, first in row {row}, column {inputs.label(int(column))}: impute it, or use "
-            'encoder="auto", which does.'
+            f"Input X contains NaN, first in row {inputs.first + row}, column {inputs.label(int(column))}: impute it, "
+            'or use encoder="auto", which does.'
         )
     return np.ascontiguousarray(matrix)
 
@@ -273,6 +283,11 @@ def encode(encoder: Any, inputs: Inputs) -> Floats:
     """Return the encoded inputs; without an encoder, the inputs as numbers."""
     if isinstance(encoder, TableEncoder):
         return encoder.encoded(inputs)  # the estimator has checked the names
+    return inputs.by_blocks(lambda rows: _plainly(encoder, rows))
+
+
+def _plainly(encoder: Any, inputs: Inputs) -> Floats:
+    """Return inputs as numbers, after the user's own transformer if there is one."""
     if encoder is None:
         read, whose = inputs, "Column"
     else:
@@ -282,8 +297,9 @@ def encode(encoder: Any, inputs: Inputs) -> Floats:
     if len(matrix) and np.abs(matrix).max() > LARGEST_INPUT:
         row, column = np.unravel_index(np.abs(matrix).argmax(), matrix.shape)
         raise ValueError(
-            f"{whose} {read.label(int(column))} holds {matrix[row, column]:g} in row {row}, but a network can take "
-            f'numbers up to {LARGEST_INPUT:g}: scale the column, or use encoder="auto", which does.'
+            f"{whose} {read.label(int(column))} holds {matrix[row, column]:g} in row {inputs.first + row}, but "
+            f"a network can take numbers up to {LARGEST_INPUT:g}: scale the column, or use "
+            'encoder="auto", which does.'
         )
     return matrix
 

@@ -5,7 +5,8 @@ DataFrames are those of pandas, polars and pyarrow.
 A column is read in one of two ways.  The same values give the same result from any kind of table:
 
     numbers   float64; True is 1; a missing value is NaN; infinity raises an error
-    words     text; a whole number has no decimal point, so 1, 1.0 and "1" are the same word; a missing value is None
+    words     the distinct values as text, and the place of each row's; a whole number has no decimal point, so 1, 1.0
+              and "1" are the same word; a missing value is None
 
 A column is numbers if it has a numerical type, or if all its Python objects are numbers.  Any other column is words.
 """
@@ -13,10 +14,11 @@ A column is numbers if it has a numerical type, or if all its Python objects are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -28,11 +30,14 @@ from sklearn.utils import check_array
 from fairbound._errors import InputError, InputTypeError
 from fairbound._values import as_objects, as_values, has_infinity, with_gaps
 from fairbound._words import did_you_mean, listed
-from fairbound.data import Dataset, as_word, is_missing
+from fairbound.data import Dataset, as_word, is_missing, map_array
 from fairbound.estimator.columns import NUMBERS, Floats, Words, column_names
 
 LARGEST_WHOLE = 2**53
 """A float holds every whole number up to this one."""
+
+BLOCK_ROWS = 2**16
+"""Rows of a block of which statistics are computed, and that is encoded at once."""
 
 DENSE_NUMBERS = 2**29
 """Largest number of entries of a sparse matrix that is made dense: 4 GiB."""
@@ -49,8 +54,12 @@ class Inputs:
     names : tuple of str, or None
         The names of the columns, if all are text.
     n_rows, n_columns : int
-    encoded, spelled : dict, or None
-        Caches of the encoded rows (only of the last encoding) and of columns as words, created by `share_inputs`.
+    encoded : dict, or None
+        Cache of the encoded rows, only of the last encoding; created by `share_inputs`.
+    folder : Path, or None
+        Where encoded rows are written to files, because they may not fit in memory.
+    first : int
+        The number of the first row, for messages.
     """
 
     native: Any
@@ -58,7 +67,26 @@ class Inputs:
     n_rows: int
     n_columns: int
     encoded: dict[Hashable, Floats] | None = None
-    spelled: dict[int, Words] | None = None
+    folder: Path | None = None
+    first: int = 0
+
+    def by_blocks(self, encode: Callable[[Inputs], Floats]) -> Floats:
+        """Return the encoded rows; those of files block by block, in a file."""
+        if self.folder is None:
+            return encode(self)
+        found: Floats | None = None
+        for rows in self.blocks():
+            part = encode(self.take(rows))
+            if found is None:
+                found = map_array((self.n_rows, part.shape[1]), np.float64, self.folder)
+            found[rows] = part
+        assert found is not None
+        return found
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield the rows in blocks of `BLOCK_ROWS`: sums of blocks are the same, wherever the rows are."""
+        for start in range(0, self.n_rows, BLOCK_ROWS):
+            yield slice(start, min(start + BLOCK_ROWS, self.n_rows))
 
     def encoded_once(self, encoding: Hashable, encode: Callable[[Inputs], Floats]) -> Floats:
         """Return the encoded rows.  Shared inputs are encoded once, as long as the encoding stays the same."""
@@ -128,42 +156,61 @@ class Inputs:
         return found
 
     def words(self, position: int) -> Words:
-        """Read a column as words, shared inputs only once; do not write into them."""
-        known = {} if self.spelled is None else self.spelled
-        if position not in known:
-            known[position] = self._words(position)
-        return known[position]
-
-    def _words(self, position: int) -> Words:
+        """Read a column as words."""
         kind = None if not self._is_table else self._column(position).dtype
         if kind is not None and (kind.is_temporal() or kind.is_nested()):
             raise TypeError(
                 f"Column {self.label(position)} of X holds {kind}: argument must be a string or a number; convert it "
                 "to numbers or categories, for example a date to its year."
             )
-        values = self.values(position)
-        missing = is_missing(values)
-        table: dict[Any, str] = {}
-        result = np.empty(self.n_rows, dtype=object)
-        for row, (value, gap) in enumerate(zip(values.tolist(), missing.tolist(), strict=True)):
-            if gap:
+        codes, given = self._distinct(position)
+        words: list[str | None] = []
+        for place, value in enumerate(given):
+            if value is None:
+                words.append(None)
                 continue
+            if not isinstance(value, str | Real | Decimal | np.generic):
+                raise TypeError(
+                    f"X has {value!r} in column {self.label(position)}, row {self.row(codes == place)}: argument must "
+                    "be a string or a number, one value for each row and column."
+                )
+            if isinstance(value, Real | Decimal) and math.isinf(_as_number(value) or 0.0):
+                raise self._infinity(position, int((codes == place).argmax()))
+            words.append(as_word(value))
+        return Words(codes, words, given)
+
+    def _distinct(self, position: int) -> tuple[NDArray[np.intp], list[Any]]:
+        """Return the distinct values of a column, None for missing ones, and the place of each row's value."""
+        native = self._column(position).to_native() if self._is_table else None
+        if str(getattr(native, "type", "")).startswith("dictionary"):  # of pyarrow
+            whole = native.unify_dictionaries().combine_chunks()  # type: ignore[union-attr]
+            whole = whole.combine_chunks() if hasattr(whole, "chunks") else whole
+            known = whole.dictionary.to_pylist()
+            codes = np.asarray(whole.indices.fill_null(len(known)), dtype=np.intp)
+            return codes, [*known, None]
+        values = self.values(position)
+        if values.dtype.kind in "iufb" and not is_missing(values).any():
+            found, codes = np.unique(values, return_inverse=True)
+            return codes, found.tolist()
+        values = values.astype(object)
+        values[is_missing(values)] = None
+        places: dict[Any, int] = {}
+        codes = np.empty(len(values), dtype=np.intp)
+        distinct: list[Any] = []
+        for row, value in enumerate(values.tolist()):
             key = value if type(value) is str else (type(value), value)  # True == 1, but they are different words
             try:
-                word = table.get(key)
+                place = places.setdefault(key, len(places))
             except TypeError:  # unhashable
-                word = None
-            if word is None:
-                if not isinstance(value, str | Real | Decimal | np.generic):
-                    raise TypeError(
-                        f"X has {value!r} in column {self.label(position)}, row {row}: argument must be a string or a "
-                        "number, one value for each row and column."
-                    )
-                if isinstance(value, Real | Decimal) and math.isinf(_as_number(value) or 0.0):
-                    raise self._infinity(position, row)
-                word = table[key] = as_word(value)
-            result[row] = word
-        return result
+                place = places.setdefault(id(value), len(places))
+            if place == len(distinct):
+                distinct.append(value)
+            codes[row] = place
+        return codes, distinct
+
+    def row(self, wrong: NDArray[np.bool_]) -> int:
+        """Return the number of the first wrong row, for a message."""
+        return self.first + int(wrong.argmax())
 
     def is_rounded(self, position: int) -> bool:
         """Return whether a column has whole numbers that a float cannot hold."""
@@ -189,9 +236,10 @@ class Inputs:
         else:
             frame = self._frame()
             part = (frame[rows] if isinstance(rows, slice) else frame[np.asarray(rows).tolist()]).to_native()
-        return Inputs(
-            part, self.names, len(range(self.n_rows)[rows]) if isinstance(rows, slice) else len(rows), self.n_columns
-        )
+        if isinstance(rows, slice):
+            chosen = range(self.n_rows)[rows]
+            return Inputs(part, self.names, len(chosen), self.n_columns, first=self.first + chosen.start)
+        return Inputs(part, self.names, len(rows), self.n_columns, folder=self.folder)
 
     def without(self, positions: Sequence[int]) -> Inputs:
         """Return the inputs without some of the columns."""
@@ -204,7 +252,7 @@ class Inputs:
             return self
         part = self.native[:, kept] if not self._is_table else self._frame()[:, kept].to_native()
         names = tuple(self.names[position] for position in kept) if self.names else None
-        return Inputs(part, names, self.n_rows, len(kept))
+        return Inputs(part, names, self.n_rows, len(kept), folder=self.folder)
 
     @property
     def _is_table(self) -> bool:
@@ -235,7 +283,7 @@ class Inputs:
                     "Give numbers, or name the column in {categorical=} when fitting.",
                     column=self.label(position),
                     value=value,
-                    row=row,
+                    row=self.first + row,
                     place="X",
                 )
             found[row] = number
@@ -248,8 +296,8 @@ class Inputs:
 
     def _infinity(self, position: int, row: int) -> ValueError:
         return ValueError(
-            f"X contains infinity in column {self.label(position)}, row {row}: give finite numbers, or NaN where a "
-            "value is missing."
+            f"X contains infinity in column {self.label(position)}, row {self.first + row}: give finite numbers, or "
+            "NaN where a value is missing."
         )
 
 
@@ -317,9 +365,12 @@ def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
     return names.index(name)
 
 
-def share_inputs(X: Any) -> Inputs:
-    """Read X for several models.  If their encodings are equal, its rows are encoded only once."""
-    return replace(read_inputs(X), encoded={}, spelled={})
+def share_inputs(X: Any, folder: Path | None = None) -> Inputs:
+    """Read X for several models.  If their encodings are equal, its rows are encoded only once.
+
+    With a `folder`, they are then written to a file there.
+    """
+    return replace(read_inputs(X), encoded={}, folder=folder)
 
 
 def _read_columns(columns: Mapping[Any, Any]) -> Inputs:

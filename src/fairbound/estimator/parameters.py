@@ -112,21 +112,17 @@ def present_processes(estimator: Any) -> Processes | None:
     return Processes.present() if Training.of(estimator.training).distributed == "auto" else None
 
 
-def need_all_rows(setting: Any, where: str) -> InputError:
-    """Return the error of a setting that needs all rows in the memory of one process."""
+def need_all_rows(setting: Any) -> InputError:
+    """Return the error of a setting that needs all rows in one process."""
     return InputError(
-        "{setting} needs all rows in the memory of one process, but {where}.",
-        "Leave it out.",
+        "{setting} needs all rows in one process, but several processes share this fit.",
+        "Leave it out, or fit in one process with {training.distributed='off'}.",
         setting=setting,
-        where=where,
     )
 
 
-FILES, SHARED = "files are read in parts", "several processes share this fit"
-
-
-def check_parts(params: Parameters, where: str, given: Mapping[str, Any]) -> None:
-    """Raise an error for a parameter, or an argument of `fit`, that needs all rows in the memory of one process."""
+def check_shared(params: Parameters, given: Mapping[str, Any]) -> None:
+    """Raise an error for a parameter, or an argument of `fit`, that needs all rows in one process."""
     needs: dict[str, Any] = {
         "base": params.base.classifier is not None,
         "confidence": params.confidence is not None,
@@ -136,14 +132,9 @@ def check_parts(params: Parameters, where: str, given: Mapping[str, Any]) -> Non
         "encoder": not (params.encoder is None or type(params.encoder).__name__ in ("str", "TableEncoder")),
         **{name: value is not None for name, value in given.items()},
     }
-    if where == FILES:
-        needs |= {
-            "encoder": needs["encoder"] or params.encoder is None,
-            "groups.missing": params.groups.missing != "ignore",
-        }
     for name, stated in needs.items():
         if stated:
-            raise need_all_rows(argument(name), where)
+            raise need_all_rows(argument(name))
 
 
 def check_early_stopping(params: Parameters, eval_set: Any) -> None:

@@ -231,8 +231,10 @@ class RateDistribution:
             return Forecast(rows=rows, reason="no limit has a bound.")
         return Forecast(tuple(found), float(together.mean()), rows)
 
-    def reserve(self, probability: float) -> FloatArray:
+    def reserve(self, probability: float) -> tuple[FloatArray, float]:
         """Return the distance by which each row of c must be tightened, so that the limits hold with a probability.
+
+        The second value is the probability that the reserve gives, which is less if the one wanted is out of reach.
 
         The model trained for the tightened bounds is assumed to lie on the bounds that bind, to have the present values
         of the other rows of c, and to have the present distribution around these values.
@@ -262,7 +264,7 @@ class RateDistribution:
         for _ in range(30):
             middle = 0.5 * (few + many)
             few, many = (middle, many) if holds(middle) < wanted else (few, middle)
-        return reserve(many)
+        return reserve(many), holds(many)
 
     def margins(self, reserve: FloatArray) -> tuple[LimitMargin, ...]:
         """Return a reserve in the unit of the measures.

@@ -16,7 +16,6 @@ from fairbound.studies.plan import (
 from fairbound.studies.running import Study, study
 from fairbound.studies.search import AlternativeSearch, alternatives, as_baseline
 from fairbound.studies.settings import StudySettings, usual_bounds
-from fairbound.studies.streamed import StreamedStudy, check_streamed
 from fairbound.studies.summary import summarize
 from fairbound.studies.tables import (
     GAIN,
@@ -41,14 +40,12 @@ __all__ = [
     "Decisions",
     "Judgement",
     "SearchPlan",
-    "StreamedStudy",
     "Study",
     "StudySettings",
     "SweptPoint",
     "Tolerance",
     "alternatives",
     "as_baseline",
-    "check_streamed",
     "columns_taken",
     "compared_measures",
     "frontier_table",

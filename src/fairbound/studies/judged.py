@@ -361,7 +361,16 @@ def explain(
 
 
 def _spread(classifier: ConstrainedClassifier, training: Part) -> NDArray[np.float64]:
-    return np.asarray(classifier.encoder_.transform(training.inputs)).std(axis=0)
+    """Return the standard deviation of each encoded column over the training rows of all processes."""
+    Z, processes = classifier.encoder_.transform(training.inputs), training.data.processes
+
+    def mean_of(function: Callable[[Scores], Scores]) -> Scores:
+        found = sum(function(Z[rows]).sum(axis=0) for rows in training.inputs.blocks())
+        every = [(found, len(Z))] if processes is None else processes.gather((found, len(Z)))
+        return np.asarray(sum(each for each, _ in every) / sum(rows for _, rows in every))
+
+    mean = mean_of(lambda rows: rows)
+    return np.sqrt(mean_of(lambda rows: (rows - mean) ** 2))
 
 
 def coefficients(classifier: ConstrainedClassifier, spread: NDArray[np.float64]) -> list[dict[str, Any]]:

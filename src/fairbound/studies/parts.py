@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,7 @@ class Part:
         """The table, shared by the models of a study, so that its rows are encoded once."""
         from fairbound.estimator import share_inputs
 
-        return share_inputs(self.X)
+        return share_inputs(self.X, self.data.table.folder)
 
     def __len__(self) -> int:
         return len(self.data)
@@ -108,7 +108,7 @@ class Parts:
     @classmethod
     def draw(cls, data: Dataset, settings: StudySettings, held_out: Dataset | None = None) -> Parts:
         """Draw the parts; given held-out rows replace drawn ones."""
-        if len(data) < 2:
+        if data.n_rows < 2:
             raise InputError("{name} has one row.", "Give more to train on and to hold out.", name=data.name)
         refuses_small = bool(settings.limits) and settings.groups.small == "error"
         if refuses_small:
@@ -145,7 +145,7 @@ def with_sensitive(data: Dataset, sensitive: str | Sequence[str] | None) -> Data
         names = list(data.sensitive)[: 1 if is_known(data) else None]
     else:
         names = [sensitive] if isinstance(sensitive, str) else list(sensitive)
-    return replace(data, sensitive={name: data.groups(name) for name in names}, raw=data.table)
+    return data.changed(sensitive={name: data.groups(name) for name in names})
 
 
 def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: str) -> None:
@@ -165,7 +165,7 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
     check_limited_groups(limits, data, groups)
 
 
-def check_limited_groups(limits: Sequence[Constraint], data: Any, groups: str) -> None:
+def check_limited_groups(limits: Sequence[Constraint], data: Dataset, groups: str) -> None:
     """Reject a limit on a group that no column has before anything is trained; intersections are made later."""
     if groups != "each" or any(map(has_probabilities, data.sensitive.values())):
         return
@@ -174,7 +174,10 @@ def check_limited_groups(limits: Sequence[Constraint], data: Any, groups: str) -
         if wanted is None or str(wanted).startswith("(other"):  # `small_groups="merge"` makes such a group
             continue
         columns = {name: data.sensitive[name] for name in limit.columns or data.sensitive}
-        known = {name: sorted(set(values[~is_missing(values)].tolist()), key=str) for name, values in columns.items()}
+        known = {
+            name: sorted(everywhere(data, Counter(values[~is_missing(values)].tolist())), key=str)
+            for name, values in columns.items()
+        }
         if all(find_value(wanted, each) is None for each in known.values()):
             raise InputError(
                 "{limit!r} names the group {wanted!r}, which no row has.{near} Known groups: {known}.",
@@ -185,13 +188,23 @@ def check_limited_groups(limits: Sequence[Constraint], data: Any, groups: str) -
             )
 
 
+def everywhere(data: Dataset, counted: Counter[Any]) -> Counter[Any]:
+    """Return the counts of the rows of all processes that share the data."""
+    if data.processes is None:
+        return counted
+    found = Counter[Any]()
+    for each in data.processes.gather(counted):
+        found.update(each)
+    return found
+
+
 def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
     """Raise an error, before training, for groups of few rows: a drawn part may have no row of them."""
     least = settings.groups.min_size
     for name, values in _group_columns(data, settings.groups.combine).items():
         if has_probabilities(values):
             continue  # the fit itself checks the expected sizes
-        sizes = Counter(values[~is_missing(values)].tolist())
+        sizes = everywhere(data, Counter(values[~is_missing(values)].tolist()))
         few = {group: rows for group, rows in sizes.items() if rows < least}
         if not few:
             continue
@@ -319,7 +332,7 @@ def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str
     Such columns are usually not meant as inputs: identifiers, dates, names.  The known data sets have none.
     """
     said: list[str] = []
-    if is_known(rows.data):
+    if is_known(rows.data) or rows.data.processes is not None:
         return said
     for column in classifier.encoder_.columns_:
         if not getattr(column, "other", False):  # a column of numbers has no such field

@@ -215,7 +215,9 @@ def rows_hash(data: Dataset) -> str:
             else:
                 digest.update("\x1f".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
             digest.update(b"\x1e")
-    return digest.hexdigest()
+    if data.processes is None:
+        return digest.hexdigest()
+    return hashlib.sha256("".join(data.processes.gather(digest.hexdigest())).encode("ascii")).hexdigest()
 
 
 def trained_rows(run: Path) -> str | None:
@@ -267,6 +269,8 @@ class ModelChoice:
 
 def choose_model(training: Part, settings: StudySettings, pos_label: str | None) -> ModelChoice:
     """Choose between "linear" and "boosted" on training rows."""
+    if training.data.processes is not None:
+        return ModelChoice("linear", "Model: linear. Boosted trees were not tried: they need all rows in one process.")
     rarest = min(Counter(training.data.y.tolist()).values())
     if len(training) < FEWEST_ROWS or rarest < FOLDS:
         few = f"fewer than {FEWEST_ROWS:,} training rows" if rarest >= FOLDS else "a label with very few rows"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from fairbound._errors import InputError, NameOf, python_name, render
 from fairbound._model_settings import Callback
 from fairbound._settings import takes
 from fairbound._study_settings import StudyChoices
 from fairbound._words import page_as_html, page_as_text
-from fairbound.data import Dataset
+from fairbound.data import Dataset, count_rows
+from fairbound.evaluation import Repeats
 from fairbound.fairness import Constraint
 from fairbound.studies.judged import explain, scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, is_finished
@@ -129,7 +132,6 @@ class Study:
     after: ConstrainedClassifier
     frontier: tuple[FrontierModel, ...] = ()
     passes: Passes | None = None
-    _explain: Callable[..., dict[str, Any]] = staticmethod(explain)
 
     def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
         if settings.confidence is not None and data.weight is not None:
@@ -234,7 +236,7 @@ class Study:
             self._decisions(self.held_out),
             target=self.data.target,
             result=replace(self.result, seconds=self.seconds),
-            model=self._explain(self.after, self.training, self.held_out, self.settings),
+            model=explain(self.after, self.training, self.held_out, self.settings),
             frontier=[self._swept(point) for point in self.frontier] or None,
             reproduction=reproduction_of(self.data, self.settings, self.command, self.lock),
             notes=[render(note, self.name_of) for note in self._notes()],
@@ -262,13 +264,13 @@ class Study:
 
     def describe(self) -> str:
         """Return the data and the sizes of the parts in a sentence."""
-        sizes = [f"{len(self.training):,} for training"]
+        sizes = [f"{self.training.data.n_rows:,} for training"]
         if self.calibration is not None:
             sizes.append(f"{len(self.calibration):,} for calibration")
-        sizes.append(f"{len(self.held_out):,} held out" if self.held_out is not None else "none held out")
+        sizes.append(f"{self.held_out.data.n_rows:,} held out" if self.held_out is not None else "none held out")
         positive = f" (positive: {self.positive})" if self.positive is not None else ""
         return (
-            f"{self.data.name}: {len(self.data):,} rows, {', '.join(sizes)}. Label: {self.data.target}{positive}. "
+            f"{self.data.name}: {self.data.n_rows:,} rows, {', '.join(sizes)}. Label: {self.data.target}{positive}. "
             f"Groups: {', '.join(self.data.sensitive)}."
         )
 
@@ -337,6 +339,8 @@ class Study:
     def _decisions(self, part: Part | None) -> Decisions | None:
         if part is None:
             return None
+        if part.data.processes is not None:
+            return self._shared_decisions(part)
         return Decisions(
             y=part.y,
             sensitive_features=part.sensitive,
@@ -346,8 +350,32 @@ class Study:
             scores=scores_by(self.after, part) if part is self.held_out and part.weight is None else None,
         )
 
+    def _shared_decisions(self, part: Part) -> Decisions:
+        """Return the decisions about a part in all processes; without weights, rows that are alike are one."""
+        own = {"y": part.y, "after": self._decide(self.after, part)}
+        if self.before is not None:
+            own["before"] = self._decide(self.before, part)
+        own |= {f"group {name}": values for name, values in part.sensitive.items()}
+        rows = np.ones(len(part), dtype=np.int64)
+        if part.weight is None:
+            own, rows = count_rows(own)
+        else:
+            own["weight"] = part.weight
+        found = part.data.processes.gather((own, rows))
+        whole = {name: np.concatenate([columns[name] for columns, _ in found]) for name in own}
+        return Decisions(
+            y=whole["y"],
+            sensitive_features={name: whole[f"group {name}"] for name in part.sensitive},
+            before=whole.get("before"),
+            after=whole["after"],
+            sample_weight=whole.get("weight"),
+            repeats=Repeats(np.concatenate([each for _, each in found])) if part.weight is None else None,
+        )
+
     def _decide(self, classifier: ConstrainedClassifier, part: Part) -> Any:
         """Return the decisions about a part; a base scores training rows by models that have not seen them."""
+        if not len(part):  # of several processes, one may have no held-out row
+            return classifier.classes_[:0]
         scores = classifier.base_score_ if part is self.training else None
         return classifier.predict(part.inputs) if scores is None else classifier.predict(part.inputs, base_score=scores)
 

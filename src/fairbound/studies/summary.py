@@ -300,7 +300,7 @@ def study_lock(data: Dataset, settings: StudySettings) -> dict[str, Any]:
         **stated,
         "limits": [str(limit) for limit in settings.limits],
         "bounds": list(settings.bounds),
-        "rows": len(data),
+        "rows": data.n_rows,
         "rows_sha256": rows_hash(data),
     }
     return locked(as_json(content))
@@ -320,7 +320,7 @@ def reproduction_of(
         "data": {
             "name": data.name if data.path is None else Path(data.path).name,
             "sha256": _checksum(data),
-            "rows": len(data),
+            "rows": data.n_rows,
         },
         "columns": list(data.schema),
         "libraries": {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}},

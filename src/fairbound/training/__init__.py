@@ -31,7 +31,6 @@ from fairbound.training.losses import (
     SquaredMeasure,
     as_regularizers,
 )
-from fairbound.training.mapped import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
 from fairbound.training.mini_batches import FullBatch, StratifiedBatches
 from fairbound.training.models import accepts, assign, blank_linear, evaluation_mode, flatten, make_model, trainable
 from fairbound.training.passes import Passes, open_journal, resumed
@@ -43,13 +42,9 @@ from fairbound.training.sweep import SweepTotals
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
 
 __all__ = [
-    "CELL_WEIGHTS",
-    "CODES",
     "L2",
     "LOSSES",
-    "LOSS_WEIGHTS",
     "PHASES",
-    "WIDE",
     "Assessment",
     "Batch",
     "Effort",
@@ -59,13 +54,10 @@ __all__ = [
     "FullBatch",
     "GapSums",
     "LinearTerm",
-    "MappedRows",
     "MatrixRows",
     "Passes",
     "Processes",
     "RateSupport",
-    "RowLayout",
-    "RowWriter",
     "Rows",
     "SeriesPoint",
     "SharedRows",

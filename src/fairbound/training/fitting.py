@@ -93,7 +93,7 @@ def fit(
     ----------
     problem : TrainingProblem
     X : array of shape (n, ...), or Rows
-        Inputs, in the row order of the problem's cells; or all rows, with their weights, such as `MappedRows`.
+        Inputs, in the row order of the problem's cells; or all rows, with their weights.
     loss_weights : array of shape (n,), optional
     objective : {"accuracy", "loss"}
         What is best under the limits: the most accurate decisions, or the least loss.

@@ -1,16 +1,14 @@
-"""Fit a model to rows that are not all in the memory of one process: rows of files, and rows of several processes.
+"""Fit a model to the rows of several processes: each has its own rows.
 
-The rows of files are surveyed and written to a scratch folder once (`FileRows`).  If several processes share a fit,
-each gives its own rows (`PreparedShard`).  Both are then fitted as rows in memory are: the same problem, phases and
-checks.  Everything is a sum over chunks.  Decisions are counted in chunks, too, as `predict` makes them.
+The processes agree on labels, groups, their numbers of rows, and the encoding of the columns; none sees the rows of
+another.  Everything is a sum over chunks.  Decisions are counted in chunks, too, as `predict` makes them.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,35 +20,27 @@ from torch import Tensor
 
 from fairbound._errors import InputError, together
 from fairbound._values import as_array
-from fairbound.data import Source
-from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder, stated_encoder
+from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.modules import first_module, logits
 from fairbound.estimator.parameters import (
-    FILES,
-    SHARED,
     Parameters,
     ProgressPrinter,
-    check_parts,
+    check_shared,
     checked,
     checked_resume,
     class_weights,
-    need_all_rows,
     one_callback,
-    present_processes,
-    refuse_together,
 )
-from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, prepared_rows
-from fairbound.estimator.result import FitResult, FrontierModel
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
 from fairbound.training import (
     Assessment,
-    FrontierPoint,
     GapSums,
     MatrixRows,
     Passes,
@@ -63,16 +53,19 @@ from fairbound.training import (
     resumed,
 )
 
+CHUNK_ROWS = 2**16
+"""Rows that are decided at once."""
 
-class FileFitting(Fitting):
-    """The state of one fit to prepared rows."""
 
-    def __init__(self, params: Parameters, prepared: PreparedRows | PreparedShard, passes: Passes) -> None:
+class SharedFitting(Fitting):
+    """The state of one fit to the rows of all processes."""
+
+    def __init__(self, params: Parameters, prepared: PreparedShard, passes: Passes) -> None:
         self.params, self.prepared, self.passes = params, prepared, passes
         self.constraints = as_constraints(params.constraints)
         refuse_contradictions(self.constraints)
         cells = prepared.cells
-        if params.pos_label is None and not prepared.positive_is_stated:
+        if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=4)
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)
@@ -97,9 +90,7 @@ class FileFitting(Fitting):
             seed=seed,
             generator=self.generator,
         )
-        if passes.processes is not None:
-            # In single precision the sums would depend on how the rows are divided.
-            self.module.to(torch.float64)
+        self.module.to(torch.float64)  # in single precision the sums would depend on how the rows are divided
         self.problem = self._pose(self.constraints)
         self.classes = prepared.classes
         self._add_floors()
@@ -149,86 +140,12 @@ class FileFitting(Fitting):
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
-    def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:  # noqa: ARG002
-        return [Forecast(reason=self.prepared.no_forecast) for _ in points]
-
     def _decided(self) -> Tensor:
         return self._decided_rows
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
         first, second = gap_sums_of_rows(system, self.prepared.training, self._logits(self.prepared.training))
         return self.passes.sum(first), self.passes.sum(second)
-
-
-@contextmanager
-def prepared_for(
-    estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, given: Mapping[str, Any]
-) -> Iterator[tuple[Any, PreparedRows]]:
-    """Yield the checked parameters, and the prepared rows of a source; rows that are prepared stay as they are."""
-    processes = present_processes(estimator)
-    with together(processes):
-        params = checked(estimator)
-        check_parts(params, FILES, given)
-    if isinstance(X, PreparedRows):
-        yield params, X
-        return
-    source = Source.of(X)
-    assert source is not None
-    with together(processes):
-        named = params.sensitive_columns if sensitive_features is None else sensitive_features
-        most, as_input = stated_encoder(params).max_categories, params.groups.as_input
-        roles = source.roles(y, named, sample_weight, max_categories=most, sensitive_as_input=as_input)
-    with prepared_rows(source, roles, params, processes=processes) as prepared:
-        yield params, prepared
-
-
-def is_streamed(X: Any) -> bool:
-    """Return whether the rows of X are read in batches."""
-    return isinstance(X, PreparedRows) or Source.of(X) is not None
-
-
-def fit_streamed(
-    estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, resume: Any, given: Mapping[str, Any]
-) -> Any:
-    """Fit the estimator to rows that are read in batches."""
-    started = time.perf_counter()
-    with (
-        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as (params, prepared),
-        resumed(checked_resume(params, resume), prepared.rows.processes) as passes,
-    ):
-        fitting = FileFitting(params, prepared, passes)
-        found = replace(fitting.train(), seconds=time.perf_counter() - started)
-        return estimator._adopt(prepared.inputs, None, fitting, found)
-
-
-def frontier_streamed(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    bounds: Sequence[float],
-    position: int,
-    sensitive_features: Any,
-    sample_weight: Any,
-    resume: Any,
-    given: Mapping[str, Any],
-) -> tuple[FrontierModel, ...]:
-    """Fit a classifier for each bound of a limit to rows that are read in batches."""
-    with (
-        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as (params, prepared),
-        resumed(checked_resume(params, resume), prepared.rows.processes) as passes,
-    ):
-        refuse_together(params, bounds)
-        if prepared.rows.processes is not None:
-            raise need_all_rows("A frontier", SHARED)
-        found = FileFitting(params, prepared, passes).frontier(bounds, position)
-        models: tuple[FrontierModel, ...] = estimator._adopt_frontier(prepared.inputs, None, found)
-        return models
-
-
-# --- shared fits -----------------------------------------------------------------------------------------------------
-
-# Each process gives its own rows to `fit`.  The processes agree on labels, groups, their numbers of rows, and the
-# encoding of the columns; none sees the rows of another.
 
 
 def fit_shared(
@@ -245,7 +162,7 @@ def fit_shared(
     started = time.perf_counter()
     with processes.together():
         params = checked(estimator)
-        check_parts(params, SHARED, given)
+        check_shared(params, given)
         inputs = read_inputs(X)
         data = read_data(params, inputs, y, sensitive_features, sample_weight, None)
         divided = [name for name, values in (data.groups or {}).items() if is_divided(values)]
@@ -257,7 +174,7 @@ def fit_shared(
             )
     prepared = PreparedShard(params, data, processes)
     with resumed(checked_resume(params, resume), processes) as passes:
-        fitting = FileFitting(params, prepared, passes)
+        fitting = SharedFitting(params, prepared, passes)
         result = fitting.train()
     return estimator._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
@@ -308,8 +225,6 @@ class PreparedShard:
     def note(self) -> str:
         """Return how the rows were divided."""
         return f"{self.processes.count} processes shared the fit, each with its own rows."
-
-    positive_is_stated = False
 
     def input_names(self, encoder: Any) -> list[str]:
         """Return the names of the inputs of the module."""
