@@ -66,11 +66,11 @@ def test_two_processes_have_the_model_of_one(place, of_two):
     process.communicate()
     assert process.returncode == 0
     assert (parameters(place / "one") - parameters(of_two)).abs().max() <= 1e-10
-    ours, theirs = (json.loads((out / "metrics.json").read_text()) for out in (place / "one", of_two))
-    for each in (ours, theirs):
-        for name in ("files", "seconds", "reproduction", "notes"):  # the notes have the number of processes
-            each.pop(name, None)
-    assert ours == theirs
+    ours, theirs = (json.loads((out / "summary.json").read_text()) for out in (place / "one", of_two))
+    for name in ("kept", "limits", "label", "taken"):
+        assert ours[name] == theirs[name]
+    for name in ("training", "held_out"):
+        assert ours[name] == theirs[name]
     assert sorted(each.name for each in place.iterdir()) == ["one", "rows.parquet", "two"]
 
 

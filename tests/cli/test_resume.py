@@ -46,11 +46,9 @@ def assert_same(out: Path, expected: Path) -> None:
     """Both have the same models bit for bit, and so the same decisions and numbers."""
     for found, other in zip(models(out), models(expected), strict=True):
         assert torch.equal(parameters(found), parameters(other))
-    name = "metrics.json" if (expected / "metrics.json").exists() else "frontier.json"
-    ours, theirs = (json.loads((each / name).read_text()) for each in (out, expected))
+    ours, theirs = (json.loads((each / "summary.json").read_text()) for each in (out, expected))
     for each in (ours, theirs):
-        for key in ("files", "seconds", "reproduction"):
-            each.pop(key, None)
+        del each["reproduction"], each["fit"]["seconds"]
     assert ours == theirs
 
 
@@ -92,7 +90,7 @@ def survive_kills(name: str, part: str, kills: int, place: Path, expected: Path)
             moment = draw.uniform(0.0, LASTS[name]) if done < kills else float("inf")
             code = killed(command, place, moment)
             done += code == -9
-            assert not (place / out / "metrics.json").exists() or code != -9  # a folder appears when it is complete
+            assert not (place / out / "summary.json").exists() or code != -9  # a folder appears when it is complete
         assert code in (0, 1)
         turn += 1
         if name == "reproduce":
@@ -146,7 +144,7 @@ def test_a_terminated_run_ends_with_what_was_finished_and_can_be_continued(place
     assert says(said, "next step", "second signal")
     assert "Terminated: ended has " in said
     assert "--resume continues" in said
-    assert json.loads((place / "ended" / "metrics.json").read_text())["interrupted"]
+    assert json.loads((place / "ended" / "summary.json").read_text())["interrupted"]
     assert (place / "ended.journal").exists()
     assert call(arguments, place).returncode in (0, 1)
     assert not (place / "ended.journal").exists()
@@ -173,7 +171,7 @@ def test_an_interrupted_run_is_replaced_by_the_one_that_continues_it(fairbound, 
         (tmp_path / "run" / name).write_text("mine")
     assert fairbound(*arguments, "--resume").code == 0
     assert {(tmp_path / "run" / name).read_text() for name in ("notes.txt", "model/notes.txt")} == {"mine"}
-    assert not json.loads((tmp_path / "run" / "metrics.json").read_text())["interrupted"]
+    assert not json.loads((tmp_path / "run" / "summary.json").read_text())["interrupted"]
     assert {each.name for each in tmp_path.iterdir()} == {"loans.csv", "run"}
     assert "run exists already (--out)" in fairbound(*arguments, "--resume").sentence
 

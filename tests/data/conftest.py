@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fairbound.data import DATASETS
-from fairbound.data.loading import ADULT_COLUMNS
+from fairbound.data.catalogue import ADULT_COLUMNS
 
 
 @dataclass

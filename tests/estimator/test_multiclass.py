@@ -9,7 +9,7 @@ from tests.estimator.helpers import quick
 
 from fairbound import ConstrainedClassifier, DemographicParity, LimitWarning, audit, load_dataset
 from fairbound.estimator import TableEncoder
-from fairbound.estimator.reached import erased_classes
+from fairbound.estimator.messages import erased_classes
 
 
 def three_classes(n=900):

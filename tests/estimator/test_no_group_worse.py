@@ -151,11 +151,10 @@ def test_a_study_counts_the_floors_among_its_limits():
     data = load_dataset("law").take(np.arange(0, 20_000, 10))
     found = study(data, "disparate_impact >= 0.95", groups=Groups(no_group_worse=True), test_size=0.3)
     assert [limit.name for limit in found.limits] == ["disparate_impact", "selection_rate", "selection_rate"]
-    training = found.summary["parts"]["training"]
-    for old, new in zip(training["before"]["groups"], training["after"]["groups"], strict=True):
-        (label,) = new["rates"]
-        if not new["everyone"]:
-            assert new["rates"][label]["selection_rate"]["value"] >= old["rates"][label]["selection_rate"]["value"]
-    assert "selection_rate" in found.summary["limits"][1]["text"]
+    training = found.summary.training
+    for old, new in zip(training.before.groups, training.after.groups, strict=True):
+        if not new.everyone:
+            assert new.rate("selection_rate").value >= old.rate("selection_rate").value
+    assert "selection_rate" in found.summary.limits[1].text
     with refused("no_group_worse=True", "confidence=0.9"):
         study(data, "disparate_impact >= 0.8", groups=Groups(no_group_worse=True), confidence=0.9)

@@ -14,7 +14,7 @@ from tests.estimator.helpers import quick, toy
 from fairbound import LimitWarning, make_fairness_scorer
 from fairbound._values import conventional_positive
 from fairbound.estimator import PositiveLabelWarning
-from fairbound.estimator.reached import FitFacts, has_run_out
+from fairbound.estimator.messages import FitFacts, has_run_out
 from fairbound.estimator.result import FitResult
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import MEASURES, Cells, Constraint, parse_constraint

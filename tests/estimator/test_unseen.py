@@ -162,6 +162,18 @@ def test_rows_too_few_to_be_divided_have_no_forecast_and_say_so():
 
 
 @pytest.mark.filterwarnings("ignore::fairbound.LimitWarning")
+@pytest.mark.parametrize("rare", [-1, 2])
+def test_a_class_with_one_row_is_missing_in_a_fold(rare):
+    random = np.random.default_rng(0)
+    X, group = random.normal(size=(200, 2)), random.integers(0, 2, 200)
+    y = (X[:, 0] > 0).astype(int)
+    y[0] = rare
+    clf = quick("disparate_impact >= 0.5").fit(X, y, sensitive_features=group)
+    assert set(clf.predict(X)) <= {0, 1, rare}
+    assert clf.result_.forecast is not None
+
+
+@pytest.mark.filterwarnings("ignore::fairbound.LimitWarning")
 def test_the_forecast_of_a_handful_of_rows_is_wide():
     group, y = np.arange(12) % 2, np.arange(12) // 2 % 2
     X = np.random.default_rng(1).normal(size=(12, 1)) + group[:, None]

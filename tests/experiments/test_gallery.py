@@ -11,7 +11,7 @@ import pytest
 from tests.browser import Visit, colours
 from tests.experiments.made_up import outcome, part
 
-from fairbound.data.sources import ACSINCOME_CA_SAMPLE
+from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE
 from fairbound.experiments.claims import Check
 from fairbound.experiments.gallery import conditions, embed, prices, sample_warning
 from fairbound.experiments.items import ITEMS

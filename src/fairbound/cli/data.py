@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairbound._json import plain
 from fairbound._words import TextTable
 from fairbound.cli.names import option_name
 from fairbound.cli.options import DescribingOptions, command
@@ -84,8 +85,8 @@ def describe(source: str, *, reading: DescribingOptions, output: Output) -> None
             "description": data.description,
             "target": data.target,
             "features": list(data.feature_names),
-            "label": label_values(data),
-            "taken": columns_taken(data, option_name),
+            "label": plain(label_values(data)),
+            "taken": plain(columns_taken(data, option_name)),
             "missing": gaps,
             "notes": notes,
             "by": [facts.to_dict() for facts in described],

@@ -261,7 +261,8 @@ def _audit_page(
         {"limit": str(limit), **state, "bounds": [bound for bound in limit.limits if math.isfinite(bound)]}
         for limit, state in checked
     ]
-    return audit_to_html(found.to_dict(references), title=title, limits=shown, notes=found.notes)
+    tests = found.significance(references) if found.countable else None
+    return audit_to_html(found, title=title, limits=shown, tests=tests)
 
 
 def _ll144_page(tables: LL144Tables, place: Path) -> str:

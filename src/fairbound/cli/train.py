@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fairbound._errors import together
 from fairbound._files import as_utf8
+from fairbound._json import plain
 from fairbound._study_settings import FrontierChoices, StudyChoices
 from fairbound.cli.options import TEST, JournalOptions, ReadingOptions, command, held_out
 from fairbound.cli.output import Output
@@ -33,7 +34,7 @@ def train(
 ) -> None:
     """Train a classifier under limits, and evaluate it on held-out rows.
 
-    Writes a folder with the model, its numbers (metrics.json, summary.json), the report (report.html) and a model card.
+    Writes a folder with the model, its numbers (summary.json), the report (report.html) and a model card.
     Without --require it trains a model without limits, shows its rates by group, and suggests limits. The exit code is
     1 if a limit is not kept on the training rows or on the held-out rows. With --confidence it is 1 if no model is
     certified, or if the held-out rows refute a limit.
@@ -90,7 +91,7 @@ def train(
         study, found = write_study(source, Path(out), settings, reading, file, budget, saved)
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
-    exit_after(study, saved, kept=found["kept"])
+    exit_after(study, saved, kept=study.kept)
 
 
 def _show(output: Output, study: Study, out: str) -> None:
@@ -101,21 +102,22 @@ def _show(output: Output, study: Study, out: str) -> None:
         return
     summary = study.summary
     output.text()
-    output.tables(*summary_tables(summary))
-    output.text()
-    if summary["limits"]:
+    if summary.limits:
         from fairbound.report import headline
 
         output.text(headline(summary))
-        output.text(f"{summary['run']['status']}: {summary['run']['message']}")
-    for line in summary["run"]["new_rows"]:
+        output.text(f"{study.result.status.value}: {study.result.message}")
+        output.text()
+    output.tables(*summary_tables(summary))
+    output.text()
+    for line in study.result.about_new_rows:
         output.text(line)
     if study.result.certified:
         output.text(study.result.claim)  # if no model passed, the message says so
     show_notes(output, summary)
     if not study.settings.limits:
         suggest(output, summary)
-    output.text(f"Written to {out}: model, metrics.json, summary.json, report.html, model-card.md, limits.lock.")
+    output.text(f"Written to {out}: model, summary.json, report.html, model-card.md, limits.lock.")
 
 
 @command("frontier")
@@ -190,12 +192,12 @@ def frontier(
     budget = parse_memory(memory)
     study, found = write_study(source, Path(out), settings, reading, file, budget, saved, models=not no_models)
     output.text()
-    show_frontier(output, study.summary["frontier"])
+    show_frontier(output, study.summary)
     show_notes(output, study.summary)
-    files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
+    files = "frontier.csv, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
-    exit_after(study, saved, kept=found["kept"])
+    exit_after(study, saved, kept=all(point.training.kept for point in study.summary.frontier))
 
 
 FORMATS = {"html": "report.html", "markdown": "model-card.md"}
@@ -235,19 +237,17 @@ def report(run: str, *, out: str | None = None, form: Literal["html", "markdown"
             raise FileNotFoundError(f"{run} has no summary.json; give a folder that train or frontier has written.")
         beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
         raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
-    from fairbound.report import NAMES, read_summary, to_html, to_markdown
+    from fairbound.report import NAMES, to_html, to_markdown
+    from fairbound.studies import read_summary
 
     summary = read_summary(path)
-    try:
-        page = to_html(summary) if form == "html" else to_markdown(summary)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged, so no report can be made of it ({error}); run train again.") from error
+    page = to_html(summary) if form == "html" else to_markdown(summary)
     place = Path(out) if out is not None else path.parent / FORMATS[form]
     # The run's own pages are made from its summary, so they may be replaced.  Any other existing file may not.
     with fresh_file(place, replace=out is None and path.name == NAMES["json"]) as file:
         file.write_bytes(as_utf8(page))
     output.text(f"Written to {place}.")
-    output.result({"command": "report", "out": str(place), "summary": summary})
+    output.result({"command": "report", "out": str(place), "summary": plain(summary)})
 
 
 def swept_limit(measure: str, bounds: Sequence[float] | None, choose: float | None) -> tuple[Constraint, list[float]]:

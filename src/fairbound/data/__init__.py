@@ -5,6 +5,7 @@ Nothing here depends on torch or on the other packages of `fairbound`.
 
 from fairbound.data.arrow import column_values, import_pyarrow
 from fairbound.data.batches import ArrowTable, Batches, no_column
+from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE, DATASETS, CatalogueEntry, census_source
 from fairbound.data.columns import (
     Column,
     as_probabilities,
@@ -20,14 +21,13 @@ from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.files import Place, cache_folder
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
-from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
+from fairbound.data.loading import STATE, YEAR, load_dataset
 from fairbound.data.opening import open_batches
 from fairbound.data.parquet import is_stream
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.reading import read_columns, read_source, read_table
 from fairbound.data.roles import Roles
 from fairbound.data.source import Source, Tell
-from fairbound.data.sources import ACSINCOME_CA_SAMPLE, CatalogueEntry, census_source
 from fairbound.data.stored import count_rows, map_array
 from fairbound.data.strata import Description
 from fairbound.data.table import (

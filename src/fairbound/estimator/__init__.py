@@ -13,11 +13,13 @@ from fairbound.estimator.columns import FARTHEST, CategoryColumn, NumberColumn
 from fairbound.estimator.correction import BaseResult, Corrected, ScoreScale
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import TableEncoder, module_inputs
+from fairbound.estimator.frontier import FrontierModel
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.parameters import checked
+from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
-from fairbound.estimator.result import FitResult, FrontierModel
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
 from fairbound.training import L2, LOSSES, SmoothedL1, SquaredMeasure, as_regularizers
@@ -42,6 +44,7 @@ __all__ = [
     "GroupPosterior",
     "InputScaleWarning",
     "Inputs",
+    "LimitResult",
     "LimitWarning",
     "NumberColumn",
     "PositiveLabelWarning",

@@ -33,6 +33,7 @@ from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import encode, module_inputs
 from fairbound.estimator.fitting import Fitting
+from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import class_probabilities, last_network, logits
 from fairbound.estimator.parameters import (
@@ -45,7 +46,7 @@ from fairbound.estimator.parameters import (
     refuse_together,
 )
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
-from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further, read_labels, read_weights
 from fairbound.estimator.shared import fit_shared
 from fairbound.estimator.small_groups import align_groups

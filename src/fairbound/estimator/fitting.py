@@ -24,6 +24,7 @@ from fairbound.estimator.certified import Certification, forecast_rows, with_cer
 from fairbound.estimator.correction import BaseResult, penalties
 from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
+from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, try_module
 from fairbound.estimator.parameters import (
     Parameters,
@@ -32,13 +33,13 @@ from fairbound.estimator.parameters import (
     one_callback,
     stated_probability,
 )
-from fairbound.estimator.reached import FitFacts, count_rows, erased_classes, group_results, has_run_out, limit_results
+from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, warn_if_guessed
 from fairbound.estimator.scores import fit_scores, moved_columns
-from fairbound.estimator.scoring import Watched, present_logits, validation_loss, watched_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.unseen import Outlook
+from fairbound.estimator.watched import Watched, present_logits, validation_loss, watched_columns
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, decision_indicators
 from fairbound.training import (

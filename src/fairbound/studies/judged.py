@@ -30,6 +30,7 @@ from fairbound.evaluation import (
 from fairbound.fairness import Measure
 from fairbound.studies.parts import Part
 from fairbound.studies.settings import StudySettings
+from fairbound.studies.summary import ModelInput, ModelInputs
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier
@@ -342,22 +343,24 @@ def shuffled_importances(
 
 def explain(
     classifier: ConstrainedClassifier, training: Part, held_out: Part | None, settings: StudySettings
-) -> dict[str, Any]:
+) -> ModelInputs:
     """Return the most important inputs.
 
     For a linear model they have the largest coefficients.  For other models the loss rises most when they are shuffled.
     """
-    inputs: list[dict[str, Any]]
     if settings.hidden or classifier.result_.base is not None:
         part, rows = (held_out, "held-out") if held_out is not None else (training, "training")
         found = shuffled_importances(
             classifier.predict_proba, part.X, part.y, classifier.classes_.tolist(), seed=settings.seed
         )
-        kind, inputs = "importances", [{"name": name, "label": None, "value": each} for name, each in found.items()]
-    else:
-        kind, inputs, rows = "coefficients", coefficients(classifier, _spread(classifier, training)), "training"
-    inputs.sort(key=lambda each: -abs(each["value"]))
-    return {"kind": kind, "rows": rows, "total": len(inputs), "inputs": inputs[:SHOWN]}
+        return importances(found, rows)
+    return coefficients(classifier, _spread(classifier, training))
+
+
+def importances(found: Mapping[str, float], rows: str) -> ModelInputs:
+    """Return the inputs of the largest importances."""
+    inputs = sorted((ModelInput(*each) for each in found.items()), key=lambda each: -abs(each.value))
+    return ModelInputs("importances", rows, len(inputs), tuple(inputs[:SHOWN]))
 
 
 def _spread(classifier: ConstrainedClassifier, training: Part) -> NDArray[np.float64]:
@@ -373,15 +376,17 @@ def _spread(classifier: ConstrainedClassifier, training: Part) -> NDArray[np.flo
     return np.sqrt(mean_of(lambda rows: (rows - mean) ** 2))
 
 
-def coefficients(classifier: ConstrainedClassifier, spread: NDArray[np.float64]) -> list[dict[str, Any]]:
+def coefficients(classifier: ConstrainedClassifier, spread: NDArray[np.float64]) -> ModelInputs:
     """Return logits per standard deviation of each encoded column: for two classes those of the positive one."""
     from torch import nn
 
     (layer,) = (each for each in classifier.module_.modules() if isinstance(each, nn.Linear))
     weights = layer.weight.detach().numpy() * spread
     labels = [None] if len(classifier.classes_) == 2 else [str(label) for label in classifier.classes_]
-    return [
-        {"name": name, "label": label, "value": float(value)}
+    inputs = [
+        ModelInput(name, float(value), label)
         for label, line in zip(labels, weights, strict=True)
         for name, value in zip(classifier.encoded_names_, line, strict=True)
     ]
+    inputs.sort(key=lambda each: -abs(each.value))
+    return ModelInputs("coefficients", "training", len(inputs), tuple(inputs[:SHOWN]))

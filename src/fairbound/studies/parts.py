@@ -42,6 +42,7 @@ from fairbound.data import (
 )
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
+from fairbound.studies.summary import LabelWord, TakenColumn
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, Inputs
@@ -253,32 +254,22 @@ def table_backend() -> Backend:
 # The values of the label, the kinds of columns, and remarks about the rows.
 
 
-def label_values(data: Dataset) -> list[dict[str, Any]]:
+def label_values(data: Dataset) -> list[LabelWord]:
     """Return every value of the label with its rows and the class that it counts as, by class and frequency."""
     binary = len(data.target_names) == 2
     counted = [(each.value, each.rows, each.code) for each in data.label_values] or [
         (data.target_names[code], rows, code) for code, rows in Counter(data.y.tolist()).items()
     ]
     return [
-        {
-            "value": value,
-            "rows": rows,
-            "counts_as": ("negative", "positive")[code] if binary else data.target_names[code],
-        }
+        LabelWord(value, rows, ("negative", "positive")[code] if binary else data.target_names[code])
         for value, rows, code in sorted(counted, key=lambda each: (-each[2], -each[1], each[0]))
     ]
 
 
-def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[dict[str, str]]:
+def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[TakenColumn]:
     """Return the columns of a file whose kind is not obvious, with the argument that changes it."""
     return [
-        {
-            "column": each.column,
-            "kind": each.kind,
-            "remark": each.remark,
-            "example": each.example,
-            "option": name_of(each.option, each.value),
-        }
+        TakenColumn(each.column, each.kind, each.remark, each.example, name_of(each.option, each.value))
         for each in data.taken()
     ]
 

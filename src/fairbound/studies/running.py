@@ -17,27 +17,31 @@ from fairbound._errors import InputError, NameOf, python_name, render
 from fairbound._model_settings import Callback
 from fairbound._settings import takes
 from fairbound._study_settings import StudyChoices
-from fairbound._words import page_as_html, page_as_text
+from fairbound._words import TextTable, page_as_html, page_as_text
 from fairbound.data import Dataset, count_rows
 from fairbound.evaluation import Repeats
-from fairbound.fairness import Constraint
+from fairbound.fairness import Constraint, shortest
+from fairbound.studies.folder import write_study
 from fairbound.studies.judged import explain, scores_by
-from fairbound.studies.measured import Decisions, SweptPoint, is_finished
+from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.parts import (
     Part,
     Parts,
     base_notes,
     check_limited_columns,
     collected_warnings,
+    columns_taken,
+    label_values,
     remarks,
     scattered_columns,
     small_group_notes,
     with_sensitive,
 )
 from fairbound.studies.plan import choose_model
+from fairbound.studies.reproduction import reproduction_of, study_lock
 from fairbound.studies.settings import Stage, StudySettings, make_base, named_stages, with_floors
-from fairbound.studies.summary import reproduction_of, study_lock, summarize
-from fairbound.studies.tables import interruption_of, is_kept, page_of, write_study
+from fairbound.studies.summary import Summary
+from fairbound.studies.tables import GAIN, frontier_table, summary_tables
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase, FrontierModel
@@ -187,7 +191,7 @@ class Study:
         if self.settings.bounds:
             with stage(f"Training for {len(self.settings.bounds)} bounds") as watch:
                 found = self._trace(watch)
-            self.frontier = tuple(point for point in found if not self.interrupted or is_finished(point))
+            self.frontier = tuple(point for point in found if not self.interrupted or _is_finished(point))
             if self.frontier:
                 self._choose(free)
             return self
@@ -213,12 +217,23 @@ class Study:
 
         With `confidence`, the model must have passed on the calibration rows, and the held-out rows refute no limit.
         """
-        return is_kept(self.summary)
+        return self.summary.kept
 
     @property
     def interruption(self) -> str:
         """What was finished before an interrupt, as the end of "The folder has ..."; empty without an interrupt."""
-        return interruption_of(self)
+        if not self.interrupted:
+            return ""
+        if not self.settings.limits:
+            return "the model at the time of the interrupt."
+        if not self.limits:
+            return "the model without limits at the time of the interrupt; the limits were not tried."
+        if self.frontier:
+            finished = ", ".join(shortest(point.bound) for point in self.frontier)
+            return f"the {len(self.frontier)} of {len(self.settings.bounds)} bounds that were finished: {finished}."
+        state = "keeps every limit" if self.result.kept else "does not keep every limit"
+        uncertified = " and is not certified" if self.result.certified is False else ""
+        return f"the best model found so far, which {state} on the training rows{uncertified}."
 
     @property
     def positive(self) -> str | None:
@@ -226,8 +241,8 @@ class Study:
         return str(self.data.target_names[1]) if len(self.data.target_names) == 2 else None
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Everything that the study found, as a dictionary for JSON; see `summarize` for its keys."""
+    def summary(self) -> Summary:
+        """Everything that the study found."""
         training = self._decisions(self.training)
         assert training is not None
         return summarize(
@@ -245,12 +260,12 @@ class Study:
             groups=self.settings.groups.combine,
             pos_label=self.positive,
             settle=self.after.settle_groups,
+            label=tuple(label_values(self.data)),
+            taken=tuple(columns_taken(self.data, self.name_of)),
         )
 
-    def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False, models: bool = True) -> dict[str, Any]:
+    def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False, models: bool = True) -> None:
         """Write the model, its numbers and its report to a folder, which appears only when it is complete.
-
-        Return the content of metrics.json (with `bounds`, of frontier.json), and the paths of the files.
 
         Parameters
         ----------
@@ -260,7 +275,7 @@ class Study:
         models : bool
             With `bounds`: whether to write the model of every bound, or only the chosen one.
         """
-        return write_study(self, Path(folder), overwrite=overwrite, models=models)
+        write_study(self, Path(folder), overwrite=overwrite, models=models)
 
     def describe(self) -> str:
         """Return the data and the sizes of the parts in a sentence."""
@@ -279,10 +294,22 @@ class Study:
         return f"<Study of {self.data.name!r}: {', '.join(map(str, self.settings.limits)) or 'no limits'}; {state}>"
 
     def __str__(self) -> str:
-        return page_as_text(*page_of(self)) if hasattr(self, "after") else self.describe()
+        return page_as_text(*self._page()) if hasattr(self, "after") else self.describe()
 
     def _repr_html_(self) -> str:
-        return page_as_html(*page_of(self)) if hasattr(self, "after") else f"<p>{escape(self.describe())}</p>"
+        return page_as_html(*self._page()) if hasattr(self, "after") else f"<p>{escape(self.describe())}</p>"
+
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
+        """Return heading, tables and notes; the verdict comes first."""
+        from fairbound.report import headline
+
+        summary, tables, notes = self.summary, summary_tables(self.summary), list[str]()
+        if summary.frontier:
+            tables, notes = [*tables, frontier_table(summary)], [GAIN]
+        notes += self.result.about_new_rows
+        notes += [self.result.claim] if self.result.certified else []
+        verdict = f" {headline(summary)} {self.result.message}" if summary.limits else ""
+        return f"{self.describe()}{verdict}", tables, [*notes, *summary.rows_without_group(), *summary.notes]
 
     def _fit(self, limits: Sequence[Constraint], callback: Callback | None) -> ConstrainedClassifier:
         """Train on the training rows; with a confidence, test on the calibration rows."""
@@ -382,7 +409,7 @@ class Study:
     def _swept(self, point: FrontierModel) -> SweptPoint:
         held_out = None if self.held_out is None else point.classifier.predict(self.held_out.inputs)
         training = self._decide(point.classifier, self.training)
-        return SweptPoint(point=point.as_dict(), training=training, held_out=held_out)
+        return SweptPoint(point=point, training=training, held_out=held_out)
 
     def _notes(self) -> list[str]:
         """Return remarks about the data, warnings, and at the end where the rows come from."""
@@ -395,3 +422,8 @@ class Study:
             *scattered_columns(self.training, self.after),
             self.data.description,
         ]
+
+
+def _is_finished(point: FrontierModel) -> bool:
+    """Return whether a bound was reached before an interrupt; a degenerate model does not count, as it needs no fit."""
+    return point.result.kept and point.result.status.value != "degenerate"

@@ -39,9 +39,9 @@ from fairbound.studies.plan import (
     locked,
     rows_hash,
 )
+from fairbound.studies.reproduction import reproduction_of
 from fairbound.studies.running import Study
 from fairbound.studies.settings import Stage, named_stages
-from fairbound.studies.summary import reproduction_of
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier

@@ -29,8 +29,10 @@ def constant_models(problem: TrainingProblem, rows: Rows) -> list[Tensor]:
         return []
     before = problem.current()
     found = []
+    # Some rows, such as those of a fold, may lack the last classes.
+    weights = nn.functional.pad(rows.class_weights, (0, problem.cells.n_labels - len(rows.class_weights)))
     try:
-        for biases in _biases(rows.class_weights, problem.threshold, layer.out_features):
+        for biases in _biases(weights, problem.threshold, layer.out_features):
             with torch.no_grad():
                 for part in (layer, *_without_bias(problem)):
                     part.weight.zero_()

@@ -35,6 +35,9 @@ class Passes:
         Results are read from it as long as it has any; later ones are added to it.
     processes : Processes, optional
         The processes that share the fit, each with its own rows.  The first one has the journal.
+    rounded : bool
+        Whether totals are rounded to a grid (`SweepTotals.round_off`), so that they do not depend on the order of the
+        rows, or on how processes share them.  Inputs must be scaled to about 1, as those of an estimator are.
 
     Attributes
     ----------
@@ -42,8 +45,10 @@ class Passes:
         Whether a callback has ended a fit early, in any process.
     """
 
-    def __init__(self, journal: Journal | None = None, processes: Processes | None = None) -> None:
-        self.journal, self.processes, self.stopped = journal, processes, False
+    def __init__(
+        self, journal: Journal | None = None, processes: Processes | None = None, *, rounded: bool = True
+    ) -> None:
+        self.journal, self.processes, self.rounded, self.stopped = journal, processes, rounded, False
         self._recorded, self._taking = journal is not None, journal is not None and journal.found
         if processes is not None:
             self._recorded, self._taking = processes.first(lambda: (self._recorded, self._taking))

@@ -101,7 +101,7 @@ class TrainingProblem:
             extra_surrogates = (*extra_surrogates, *further_steps)
         if chunk_rows is not None and chunk_rows < 1:
             raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
-        self.module, self.passes = module, Passes() if passes is None else passes
+        self.module, self.passes = module, Passes(rounded=False) if passes is None else passes
         self.parameters = trainable(module)
         widest = max(max(parameter.shape, default=1) for parameter in self.parameters)
         self.chunk_rows = chunk_rows or max(1024, CHUNK_NUMBERS // widest)
@@ -254,7 +254,7 @@ class TrainingProblem:
             return self.passes.sum(totals.flat)
 
         totals.flat.copy_(self.recorded(rows, add_all, "sweep", self.surrogates, gradients))
-        if self.passes.processes is not None:
+        if self.passes.rounded:
             totals.round_off()
         return totals.sweep(gradients=gradients)
 

@@ -148,10 +148,15 @@ class Rows(ABC):
                 f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
                 f"{sizes.tolist()}."
             )
+        # From the smallest cell to the largest, so that the names of groups, which order the cells, make no difference.
+        drawn_from = {
+            segment: torch.randperm(int(sizes[segment]), generator=generator)[: int(counts[segment])].clone()
+            for segment in sizes.argsort(stable=True).tolist()
+        }
         picks, offsets = [], [0]
         for segment, (earlier, count) in enumerate(zip(self.earlier, counts.tolist(), strict=True)):
             start, stop = self.offsets[segment], self.offsets[segment + 1]
-            positions = torch.randperm(int(sizes[segment]), generator=generator)[:count] - earlier + start
+            positions = drawn_from[segment] - earlier + start
             for half in positions.split([count // 2, count - count // 2]):
                 picks.append(half[(half >= start) & (half < stop)])
                 offsets.append(offsets[-1] + len(picks[-1]))

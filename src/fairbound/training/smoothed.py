@@ -222,7 +222,7 @@ def curvature(
             for b in range(a + 1):
                 blocks[a, b] += (A * U[:, a, b, None]).T @ A
     blocks = problem.passes.sum(blocks)
-    if problem.passes.processes is not None:
+    if problem.passes.rounded:
         round_off(blocks)  # as `SweepTotals.round_off` does
     for a in range(outputs):
         for b in range(a):
@@ -254,7 +254,7 @@ def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
             found = torch.stack(each, dim=1) * chunk.cell_weights[:, None]
             add_by_segment(sums, segment_sums(found, chunk.slices), chunk.slices)
         total = problem.passes.sum(sums)
-        return total if problem.passes.processes is None else round_off(total, GRID * float(cells.totals.sum()))
+        return round_off(total, GRID * float(cells.totals.sum())) if problem.passes.rounded else total
 
     found = problem.recorded(rows, add_all, "spread").reshape(sums.shape)
     by_cell = torch.zeros(n_cells, 4, dtype=torch.float64).index_add_(0, rows.cell_of_segment, found)
