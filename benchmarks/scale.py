@@ -21,6 +21,7 @@ of the fastest of three fits, with one thread.
 
 from __future__ import annotations
 
+from fairbound import Training
 import argparse
 import json
 import multiprocessing
@@ -86,7 +87,7 @@ def measure(folder: str, scratch: str, send: Any) -> None:
     from fairbound import ConstrainedClassifier
     from fairbound.data import Source, open_batches
 
-    classifier = ConstrainedClassifier("disparate_impact >= 0.9", forecast=False)
+    classifier = ConstrainedClassifier("disparate_impact >= 0.9", training=Training(forecast=False))
     figures: dict[str, Any] = {}
     last = time.process_time(), time.perf_counter()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fairbound._model_settings import Groups, Loss, Margin, Training
 from fairbound._settings import IN_PYTHON, Level, Range, Seed, Settings, Share, Shell
@@ -53,11 +53,13 @@ class StudyChoices(FrontierChoices):
     confidence : float, optional
         Keep the limits on unseen rows with this confidence; holds out calibration rows.
     margin : "auto", float, or None
-        Tighten the limits just enough to hold on new rows with this probability, by the forecast; auto is 2/3.
+        Tighten the limits just enough to hold on new rows with this probability, by the forecast; auto is two thirds,
+        but nothing with a confidence, with bounds, or in several processes.  None, or none, keeps the limits on the
+        training rows alone.
     """
 
     confidence: Level | None = None
-    margin: Margin = None
+    margin: Annotated[Literal["none"] | Margin, Shell(str, "auto|PROBABILITY|none")] = "auto"
 
 
 @dataclass(frozen=True, repr=False)

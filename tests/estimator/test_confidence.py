@@ -294,21 +294,3 @@ def test_calibration_rows_of_ones_own_that_do_not_fit():
         fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", None, group)}))
     with refused("calibration_set", "'c' in 'group'"):
         fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", "c", group)}))
-
-
-@pytest.mark.slow
-def test_a_second_start_that_training_rows_could_not_place_is_noted():
-    X, y, group = toy(400)
-    clf = quick("disparate_impact >= 0.3", confidence=0.9)
-    assert fit_certified.NOT_TRIED not in str(clf.fit(X, y, sensitive_features=group).result_.notes)
-
-    few = (
-        X[:200],
-        y[:200],
-        np.where(np.arange(200) < 2, "c", group[:200]),
-    )  # two rows of a group, so three folds have none
-    clf.set_params(constraints="equal_opportunity <= 0.9", min_group_size=1)
-    few[1][:2] = 0, 1
-    calibration = X[200:], y[200:], np.where(np.arange(len(y) - 200) < 60, "c", group[200:])
-    clf.fit(few[0], few[1], sensitive_features=few[2], calibration_set=calibration)
-    assert fit_certified.NOT_TRIED in clf.result_.notes

@@ -61,9 +61,9 @@ def train(
     Also on unseen rows, with 95% confidence, by a network:
       $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8"
           --confidence 0.95 --model mlp:32 --out model
-    With a margin, so that the limit is likely to hold on new rows:
+    Kept on the training rows alone, without a margin for new rows:
       $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8"
-          --margin auto --out model
+          --margin none --out model
     Two limits:
       $ fairbound train loans.csv --target approved --sensitive sex
           --require "disparate_impact >= 0.8" "equal_opportunity <= 0.1" --out model

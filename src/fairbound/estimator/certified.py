@@ -31,25 +31,21 @@ from fairbound.sqp import Status
 from fairbound.training import FitSeries, TrainingProblem, TrainingResult, choose_status
 
 TRIED = (0.97, 0.75, 0.5, 0.25)
-"""The strictness of the models that are tried on training rows, to place the second start; strictest first."""
-
-MIDDLE = 0.3
-"""The second start if no model could be tried, or none kept its limits."""
+"""The strictness of the models that are tried on training rows, to place the second start; the last if none can be."""
 
 
 def check_testable(data: Data) -> None:
     """Raise an error for rows that `confidence=` cannot test limits on."""
-    divided = [column for column, values in (data.groups or {}).items() if is_divided(values)]
-    if divided:
-        raise InputError(
-            "{confidence=} tests limits on groups that are known, but {column!r} has probabilities of groups.",
-            "Use {margin=}, and certify the decisions about held-out rows afterwards.",
-            column=divided[0],
-        )
+    for column, values in (data.groups or {}).items():
+        if is_divided(values):
+            raise InputError(
+                "{confidence=} needs groups that are known, but {column!r} has probabilities of groups.",
+                "Use {margin=}, and certify the decisions about held-out rows afterwards.",
+                column=column,
+            )
     if data.cell_weights.min() < data.cell_weights.max():
         raise InputError(
-            "{confidence=} certifies rates of rows that count equally, but the rows have different weights in the "
-            "limits.",
+            "{confidence=} does not work with different weights of rows in the limits.",
             "Use {groups.weight='none'}, or leave out {confidence=}.",
         )
 
@@ -96,13 +92,6 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
         ) from error
     training, calibration = (data.take(part) for part in rows)
     return training, calibration
-
-
-NOT_TRIED = (
-    "The second start is the middle of the sequence: the training rows are too few to try models on a part of them, "
-    "because a label or a group would have no row there."
-)
-"""The remark of a fit whose second start was not chosen by training rows."""
 
 
 class Certification:
@@ -157,7 +146,7 @@ class Certification:
         callback : function, optional
         """
         start, problem = time.perf_counter(), self.problem
-        placed = self._place_start(outlook)
+        starts = {STRICTNESS[-1], self._place_start(outlook)}
         series = FitSeries(
             problem,
             outlook.Z,
@@ -173,8 +162,7 @@ class Certification:
             found = logits(problem.module, inputs, len(self.classes))
             return self.test(self.calibration, decide(found, problem.threshold), share)
 
-        choice = choose_in_order(sequence.at, test, {STRICTNESS[-1], MIDDLE if placed is None else placed})
-        choice = replace(choice, note=NOT_TRIED if placed is None else "")
+        choice = choose_in_order(sequence.at, test, starts)
         taken = choice.chosen or choice.trials[0]
         problem.assign(taken.point.parameters)
         result = taken.point.result
@@ -195,11 +183,8 @@ class Certification:
         room = room_within(system, exact_rates(system, decide(found, self.problem.threshold)))
         return lambda share: with_reserve(system, share * room)
 
-    def _place_start(self, outlook: Outlook) -> float | None:
-        """Return the strictness at which a model is likeliest to pass, by cross-validation on the training rows.
-
-        None means that the rows are too few to be divided.
-        """
+    def _place_start(self, outlook: Outlook) -> float:
+        """Return the strictness at which a model is likeliest to pass, by cross-validation on the training rows."""
         decided = {share: torch.zeros(len(self.data.y), dtype=torch.int64) for share in TRIED}
         tightened: Callable[[float], list[Constraint]] | None = None
         for out, series in outlook.series():
@@ -213,9 +198,9 @@ class Certification:
                 series.problem.assign(point.parameters)
                 decided[share][out] = outlook.decide(series.problem, out)
         if outlook.too_few:
-            return None
+            return TRIED[-1]
         rooms = {share: _room(self.test(self.data, decisions)) for share, decisions in decided.items()}
-        return max(rooms, key=lambda share: rooms[share], default=MIDDLE)
+        return max(rooms, key=lambda share: rooms[share], default=TRIED[-1])
 
     def _check_rows(self) -> None:
         """Reject calibration rows without a label or a group: it has no rate, so the limits would pass without it."""
@@ -293,7 +278,6 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
     return replace(
         record,
         message=message,
-        notes=(*record.notes, *([choice.note] if choice.note else ())),
         limits=tuple(
             each if taken is not None and not taken.strictness else replace(each, price=None) for each in record.limits
         ),

@@ -110,14 +110,11 @@ class CertifiedChoice:
     certificate : Certificate
         That of the returned model or, if none passed, of the one that was tested first, at the requested confidence.
         If this one would pass there, but has failed at its share of the level, the certificate is that of its test.
-    note : str
-        A remark on how the starts were placed.
     """
 
     trials: tuple[Trial, ...]
     chosen: Trial | None
     certificate: Certificate
-    note: str = ""
 
     @property
     def claim(self) -> str:

@@ -152,7 +152,7 @@ class FitResult:
         """Sentences about the margin and the forecast; empty without limits."""
         return [
             *(self.margin.lines(self.forecast) if self.margin else ()),
-            *(self.forecast.lines() if self.forecast else ()),
+            *(self.forecast.lines(advise=not self.margin and not self.certificate) if self.forecast else ()),
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -222,11 +222,10 @@ class Outlook:
         All fits start from the last model.  The models of the folds differ by chance, so the shift from training rows
         to new rows is the mean of those of all rounds.
         """
-        asked, series = self.problem.system, list[Series]()
-        if asked.n_rows and result.assessment.kept and not result.stopped:
-            series = list(self.series())
-        if not series:
+        asked = self.problem.system
+        if not (asked.n_rows and result.assessment.kept and self._trials) or result.stopped:
             return result
+        series = list(self.series())
         decided = self.left_out(series, [asked.constraints])[0]
         plain = self._present = self._rates(asked, decided)
         accuracy, shifts, reserve = self._accuracy(decided), [plain.shift], np.zeros(asked.n_rows)

@@ -96,11 +96,25 @@ class StudySettings(StudyChoices):
         refuse_conflicts(
             self.limits,
             confidence=None if self.confidence is None else Confidence(self.confidence),
-            margin=self.margin,
+            margin=None if self.margin in ("auto", "none") else self.margin,
             groups=self.groups,
             training=self.training,
             bounds=self.bounds,
         )
+
+    def margin_of(self, limits: Sequence[Constraint]) -> float | str | None:
+        """Return the margin of a fit under these limits; "auto" is none where something else decides."""
+        from fairbound.training import Processes
+
+        decided = self.confidence is not None or self.bounds or Processes.present() is not None
+        return None if not limits or (self.margin == "auto" and decided) else self.margin
+
+    def margin_of(self, limits: Sequence[Constraint]) -> Any:
+        """Return the margin of a fit under these limits; "auto" is none where something else decides."""
+        from fairbound.training import Processes
+
+        decided = self.confidence is not None or self.bounds or Processes.present() is not None
+        return None if not limits or self.margin == "none" or (self.margin == "auto" and decided) else self.margin
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -136,7 +150,7 @@ class StudySettings(StudyChoices):
             loss=self.loss,
             training=self.training,
             confidence=self.confidence if limits else None,
-            margin=self.margin if limits else None,
+            margin=self.margin_of(limits),
             random_state=self.seed,
             callbacks=() if callback is None else [callback],
         )
