@@ -21,7 +21,6 @@ of the fastest of three fits, with one thread.
 
 from __future__ import annotations
 
-from fairbound import Training
 import argparse
 import json
 import multiprocessing
@@ -32,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from fairbound import Training
 
 PART = 500_000
 COLUMNS = 10

@@ -30,8 +30,7 @@ import _one_thread
 import numpy as np
 from _shared import Results, planted_rows, table, tested_commit
 
-from fairbound import Training
-from fairbound import ConstrainedClassifier, DisparateImpact, load_dataset
+from fairbound import ConstrainedClassifier, DisparateImpact, Training, load_dataset
 
 LARGEST, CALIBRATION, TRUTH, GROUPS = 50_000, 20_000, 200_000, 5
 SETTINGS = {

@@ -90,6 +90,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("fairbound.data.batches.BLOCK_ROWS", 256)
     monkeypatch.setattr("fairbound.data.parquet.BLOCK_ROWS", 256)
     monkeypatch.setattr("fairbound.estimator.inputs.BLOCK_ROWS", 256)
+    monkeypatch.setattr("fairbound._mapped.BLOCK", 192)
     monkeypatch.setattr("fairbound.data.stored.BLOCK", 192)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairbound._json import plain
 from fairbound._words import TextTable
 from fairbound.cli.names import option_name
 from fairbound.cli.options import DescribingOptions, command
@@ -63,6 +62,7 @@ def describe(source: str, *, reading: DescribingOptions, output: Output) -> None
     from fairbound.cli.studying import show_columns, show_label
 
     check_source(source)
+    from fairbound._json import plain
     from fairbound.studies import columns_taken, label_values, remarks
 
     data = load(source, reading, quiet=output.silent)

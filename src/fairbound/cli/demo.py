@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fairbound._json import plain
 from fairbound._settings import Seed
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.options import ReadingOptions, command
@@ -46,6 +45,7 @@ def demo(*, out: str | None = None, seed: Seed = 0, output: Output) -> None:
     Keep the results:
       $ fairbound demo --out demo
     """
+    from fairbound._json import plain
     from fairbound.cli.inputs import load
     from fairbound.cli.studying import run_study, show_frontier
     from fairbound.studies import Study, StudySettings, summary_tables, write_files

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from fairbound._json import plain
 from fairbound._words import TextTable, number
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.names import option_name
@@ -125,6 +124,7 @@ def write_study(
     models: bool = True,
 ) -> tuple[Study, dict[str, Any]]:
     """Read the rows, show facts about them, train, and write the folder; return the study, and its content for JSON."""
+    from fairbound._json import plain
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.output import RowProgress
     from fairbound.studies import Study, write_files, write_lock

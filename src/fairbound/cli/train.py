@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from fairbound._errors import together
 from fairbound._files import as_utf8
-from fairbound._json import plain
 from fairbound._study_settings import FrontierChoices, StudyChoices
 from fairbound.cli.options import TEST, JournalOptions, ReadingOptions, command, held_out
 from fairbound.cli.output import Output
@@ -227,6 +226,7 @@ def report(run: str, *, out: str | None = None, form: Literal["html", "markdown"
     The model card:
       $ fairbound report model --format markdown --out CARD.md
     """
+    from fairbound._json import plain
     from fairbound._words import did_you_mean
     from fairbound.cli.output import fresh_file
 

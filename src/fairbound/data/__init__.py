@@ -28,7 +28,7 @@ from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_
 from fairbound.data.reading import read_columns, read_source, read_table
 from fairbound.data.roles import Roles
 from fairbound.data.source import Source, Tell
-from fairbound.data.stored import count_rows, map_array
+from fairbound.data.stored import count_rows
 from fairbound.data.strata import Description
 from fairbound.data.table import (
     Backend,
@@ -91,7 +91,6 @@ __all__ = [
     "load_dataset",
     "make_disparate_data",
     "make_frame",
-    "map_array",
     "name_probabilities",
     "no_column",
     "open_batches",

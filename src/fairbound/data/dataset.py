@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
 
 from fairbound._errors import argument
+from fairbound._mapped import map_rows
 from fairbound._values import as_array, check_weights
 from fairbound._words import visible
 from fairbound.data.columns import (
@@ -215,6 +216,10 @@ class Dataset:
             )
         return self.sensitive[name]
 
+    def words(self) -> NDArray[Any]:
+        """Return the label of each row as a word."""
+        return np.asarray(map_rows(as_array(self.target_names), self.y, self.table.folder))
+
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
         """Return the number of rows by (group, label), for the groups of one sensitive column."""
         groups = self.groups(name)
@@ -307,7 +312,7 @@ class Dataset:
         if target:
             if self.target in columns:
                 raise ValueError(f"Both a column and the label are called {self.target!r}; leave out target=True.")
-            columns |= {self.target: as_array(self.target_names)[self.y]}
+            columns |= {self.target: self.words()}
         return make_frame(columns, backend)
 
     def frames(self, *, backend: Backend | None = None) -> Frames:

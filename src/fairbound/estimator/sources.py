@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from fairbound._errors import InputError, argument, together
-from fairbound._values import as_array
 from fairbound.data import Dataset, Source, read_source
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
@@ -61,7 +60,7 @@ class SourceReader:
         )
         self.first = self.first or data
         inputs = share_inputs(data.frame(backend="pyarrow"), data.table.folder)
-        return data, inputs, as_array(data.target_names)[data.y], columns
+        return data, inputs, data.words(), columns
 
     def part(self, name: str, rows: Any) -> Any:
         """Return (X, y, groups, base_score) of further rows; a source may be given alone, with names as in `fit`."""

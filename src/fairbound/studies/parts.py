@@ -29,7 +29,7 @@ from fairbound._errors import (
     SmallGroupWarning,
     python_name,
 )
-from fairbound._values import as_array, find_value
+from fairbound._values import find_value
 from fairbound._words import as_text, did_you_mean, listed
 from fairbound.data import (
     DATASETS,
@@ -75,7 +75,7 @@ class Part:
     @classmethod
     def of(cls, data: Dataset) -> Part:
         """Make the table, with the first library that is installed."""
-        return cls(data, data.frame(backend=table_backend()), as_array(data.target_names)[data.y])
+        return cls(data, data.frame(backend=table_backend()), data.words())
 
     @cached_property
     def inputs(self) -> Inputs:

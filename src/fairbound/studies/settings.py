@@ -102,13 +102,6 @@ class StudySettings(StudyChoices):
             bounds=self.bounds,
         )
 
-    def margin_of(self, limits: Sequence[Constraint]) -> float | str | None:
-        """Return the margin of a fit under these limits; "auto" is none where something else decides."""
-        from fairbound.training import Processes
-
-        decided = self.confidence is not None or self.bounds or Processes.present() is not None
-        return None if not limits or (self.margin == "auto" and decided) else self.margin
-
     def margin_of(self, limits: Sequence[Constraint]) -> Any:
         """Return the margin of a fit under these limits; "auto" is none where something else decides."""
         from fairbound.training import Processes
