@@ -74,7 +74,7 @@ def draw_rows(column: str, size: int, draw: int) -> tuple[Rows, Rows, Rows]:
 def reached(decided: np.ndarray, truth: Rows) -> Run:
     """Return the ratio and the accuracy of decisions about the truth."""
     rates = [float(decided[truth[2] == group].mean()) for group in np.unique(truth[2])]
-    return {"ratio": min(rates) / max(max(rates), 1e-12), "accuracy": float((decided == truth[1]).mean())}
+    return {"ratio": min(rates) / max(rates) if max(rates) else 1.0, "accuracy": float((decided == truth[1]).mean())}
 
 
 def judge(setting: str, kind: str, rows: tuple[Rows, Rows, Rows]) -> Run:

@@ -73,7 +73,7 @@ def server(monkeypatch) -> Iterator[Server]:
 def cache(tmp_path, monkeypatch) -> Path:
     """Give each test an empty cache, so that none touches that of the user."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr("fairbound.data.files.cache_folder", lambda: folder)
+    monkeypatch.setattr("fairbound.data.download.cache_folder", lambda: folder)
     return folder
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from fairbound._errors import InputError, bad_value
 from fairbound._words import lookup
+from fairbound.data.arrays import Columns
 from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import ArrowTable
-from fairbound.data.columns import Banded, Categorical, Column, Columns, Numeric, decode
+from fairbound.data.columns import Banded, Categorical, Column, Numeric, decode
 from fairbound.data.delimited import read_delimited
 from fairbound.data.files import DataFile, Place, open_verified
 
@@ -161,9 +162,7 @@ def parse_adult(streams: list[BinaryIO], name: str) -> Columns:
     return columns | {"income": decode("income", columns["income"], _ADULT_LABELS)}
 
 
-# --- ACSIncome -------------------------------------------------------------------------------------------------------
-
-# Whether a person's income is above 50,000 dollars, from the American Community Survey of the US census.
+# ACSIncome: whether a person's income is above 50,000 dollars, from the American Community Survey of the US census.
 #
 # It is the task of Ding, Hardt, Miller, Schmidt, *Retiring Adult: New Datasets for Fair Machine Learning*, 2021. It
 # uses the person records of a state and year with

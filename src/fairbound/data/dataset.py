@@ -24,22 +24,16 @@ from fairbound._errors import argument
 from fairbound._mapped import map_rows
 from fairbound._values import as_array, check_weights
 from fairbound._words import visible
-from fairbound.data.columns import (
-    Column,
-    FloatArray,
-    IntArray,
-    as_inputs,
-    as_labels,
-    as_values,
-    has_probabilities,
-    is_missing,
-    without_nan,
-)
+from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, without_nan
+from fairbound.data.columns import Column, is_missing
 from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
+from fairbound.data.leaks import SuspectedLeak, find_leaks
+from fairbound.data.probabilities import has_probabilities
 from fairbound.data.strata import Description, describe
-from fairbound.data.table import Backend, SuspectedLeak, Table, Taken, find_leaks, make_frame, taken_for
+from fairbound.data.table import Table, make_frame
+from fairbound.data.taken import Backend, Taken, taken_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,10 +22,11 @@ from fairbound._mapped import map_rows
 from fairbound._values import as_array, check_weights
 from fairbound._words import did_you_mean
 from fairbound.data.batches import Batches
-from fairbound.data.columns import Categorical, Column, Numeric, as_probabilities, is_missing
+from fairbound.data.columns import Categorical, Column, Numeric, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, as_word, check_labelled, code_labels, code_like, sides_in_words
+from fairbound.data.probabilities import as_probabilities
 from fairbound.data.roles import Roles, _names
 from fairbound.data.source import Source, Tell
 from fairbound.data.stored import StoredColumns, distinct_rows, store, take_rows

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, argument, bad_value
 from fairbound._words import did_you_mean
+from fairbound.data.bands import into_bands
 from fairbound.data.batches import Batches
-from fairbound.data.columns import group_values, into_bands, name_probabilities
+from fairbound.data.columns import group_values
+from fairbound.data.probabilities import name_probabilities
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -219,8 +219,7 @@ class Certification:
 
     def _check_limits(self) -> None:
         """Reject limits that no number of rows could certify."""
-        codes = torch.from_numpy(np.searchsorted(np.sort(self.classes), self.calibration.y))
-        labels = torch.from_numpy(np.argsort(self.classes))[codes]
+        labels = torch.from_numpy(np.argsort(self.classes)[np.searchsorted(np.sort(self.classes), self.calibration.y)])
         # Use the labels in place of decisions: a limit that cannot be certified for them cannot be for any decisions.
         for limit, found in zip(self.limits, self.test(self.calibration, labels).limits, strict=True):
             if found.verdict is Verdict.NOT_CERTIFIABLE:

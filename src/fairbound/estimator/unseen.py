@@ -229,24 +229,25 @@ class Outlook:
         decided = self.left_out(series, [asked.constraints])[0]
         plain = self._present = self._rates(asked, decided)
         accuracy, shifts, reserve = self._accuracy(decided), [plain.shift], np.zeros(asked.n_rows)
-        whole, found, reached, given = None, result, True, probability
+        whole, found, reached, given, share = None, result, True, probability, 1.0
         for _ in range(ROUNDS):
             holds = self._present.forecast().holds or 0.0
-            if abs(holds - probability) <= NEAR_ENOUGH or given < probability - NEAR_ENOUGH:
+            if found.stopped or abs(holds - probability) <= NEAR_ENOUGH or given < probability - NEAR_ENOUGH:
                 break  # near enough, or out of reach: the reserve is as large as it can be
             # Tightened models lie within the limits; the reserve is measured from the first, which lies at them.
             wanted, given = replace(plain, shift=np.mean(shifts, axis=0)).reserve(probability)
+            wanted = reserve + share * (wanted - reserve)
             if np.array_equal(wanted, reserve):
                 break  # none is needed
             limits, before = with_reserve(asked, wanted), self.problem.current()
             whole = whole or self._continued(result, callback)
             again = whole.fit(limits).result
             kept = replace(again.assessment, system=asked)
-            reached = again.assessment.kept
+            reached = again.assessment.kept and share == 1.0
             if again.stopped or not kept.kept or (kept.degenerate and not found.assessment.degenerate):
-                self.problem.assign(before)  # the last model has less of a margin, but keeps the limits
-                found, reached = replace(found, stopped=again.stopped), False
-                break
+                self.problem.assign(before)  # the last model has less of a margin, but keeps the limits; try half of it
+                found, reached, given, share = replace(found, stopped=again.stopped), False, probability, 0.5 * share
+                continue
             reserve, decided = wanted, self.left_out(series, [limits])[0]
             self._present = self._rates(asked, decided)
             shifts.append(self._present.shift)

@@ -1,7 +1,7 @@
 """Measures of decisions on other rows than the training rows, such as validation rows.
 
-Such rows may lack a label or a group of the model.  A missing label gets a row of weight 0, so that the classes are
-those of the model.  A group without the rows that a rate needs is left out of that rate, as in an audit.
+Such rows may lack a label or a group of the model.  A group without the rows that a rate needs is left out of that
+rate, as in an audit.
 """
 
 from __future__ import annotations
@@ -67,25 +67,7 @@ class Watched:
         small : sequence of SmallGroup
             Groups that the training rows left out of the limits or merged.
         """
-        unknown = np.setdiff1d(y, classes)
-        if len(unknown):
-            raise ValueError(
-                f"y has the label {unknown.tolist()[0]!r}, which the model was not trained on. Labels: "
-                f"{', '.join(map(repr, classes.tolist()))}."
-            )
-        further = len(classes)
-        labels = np.concatenate([y, classes.astype(y.dtype) if y.dtype.kind != classes.dtype.kind else classes])
-        columns = None
-        if groups is not None:
-            columns = {name: np.concatenate([values, values[[0] * further]]) for name, values in groups.items()}
-        tally = Tally.build(
-            labels,
-            labels,
-            columns,
-            sample_weight=np.concatenate([weights, np.zeros(further)]),
-            groups=combine,
-            pos_label=pos_label,
-        )
+        tally = Tally.build(y, y, groups, sample_weight=weights, groups=combine, pos_label=pos_label, classes=classes)
         if small:
             tally = replace(tally, powers=tuple((treat_alike(cells, small), S) for cells, S in tally.powers))
         comparable = [_comparable(limit, tally) for limit in limits]
@@ -94,22 +76,14 @@ class Watched:
 
     def measured(self, decisions: Tensor) -> list[float | None]:
         """Return one value per limit for decisions, which are class indices of the model; None if undefined."""
-        tally = self._with(decisions)
+        tally = self.tally.recount(decisions.numpy())
         return [None if system is None else tally.measured(system) for system in self.systems]
 
     def accuracy(self, decisions: Tensor) -> float:
         """Share of the rows decided right, by weight."""
         cells = self.tally.cells
-        right = cells.of_entries(self._padded(decisions)) == cells.labels  # rows added for missing labels have weight 0
+        right = cells.of_entries(decisions.numpy()) == cells.labels
         return float((cells.weights * right).sum() / cells.weights.sum())
-
-    def _with(self, decisions: Tensor) -> Tally:
-        return self.tally.recount(self._padded(decisions))
-
-    def _padded(self, decisions: Tensor) -> NDArray[Any]:
-        """Append decisions for the rows that were added for missing labels: the labels themselves."""
-        cells = self.tally.cells
-        return np.concatenate([decisions.numpy(), cells.of_rows(cells.labels)[self.n_rows :]])
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:

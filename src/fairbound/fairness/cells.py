@@ -20,7 +20,7 @@ into `classes`; with two classes, class 1 is the positive one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -185,10 +185,11 @@ class Cells:
         weights: Any = None,
         groups: Combine = "each",
         pos_label: Hashable | None = None,
+        classes: Iterable[Hashable] | None = None,
     ) -> Cells:
-        """Assign rows to cells as `build` does, with numpy arrays."""
-        labels, classes = encode_labels(y, pos_label)
-        return cls._assign(labels, classes, sensitive_features, weights, groups)
+        """Assign rows to cells as `build` does, with numpy arrays; rows need not have all of the given classes."""
+        labels, known = encode_labels(y, pos_label, classes)
+        return cls._assign(labels, known, sensitive_features, weights, groups)
 
     @classmethod
     def unlabelled(

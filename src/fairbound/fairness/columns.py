@@ -24,8 +24,24 @@ MOST_GROUPS = 1000
 _MOST_CLASSES = 1000
 
 
-def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Return the class index of each row, and the classes in order; of two classes the second is the positive one."""
+def encode_labels(
+    y: Any, pos_label: Hashable | None, classes: Iterable[Hashable] | None = None
+) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+    """Return the class index of each row, and the classes in order; of two classes the second is the positive one.
+
+    The rows need not have all of the given `classes`; by default the classes are those of the rows.
+    """
+    if classes is not None:
+        _, known = encode_labels(list(classes), pos_label)
+        places = {label: place for place, label in enumerate(known)}
+        given = as_array(y).tolist()
+        unknown = [label for label in given if label not in places]
+        if unknown:
+            raise ValueError(
+                f"y has the label {unknown[0]!r}, which the model was not trained on. Labels: "
+                f"{', '.join(map(repr, known))}."
+            )
+        return np.array([places[label] for label in given], dtype=np.int64), known
     array = as_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from fairbound._json import Label, Scalar, as_record, decode
+from fairbound._json import Label, Scalar, as_record, decode, encode
 from fairbound._model_settings import Base, Confidence, Groups, Loss, Training
 from fairbound._settings import Settings, check_settings
 from fairbound._values import torch
@@ -111,7 +110,7 @@ class StoredModel(Struct, forbid_unknown_fields=True):
     own_module: bool
     calibration: SidedMap | Annotated[float, Meta(gt=0)] | None
     n_iter: int
-    result: dict[str, Any]
+    result: FitResult
     arrays: list[StoredArray]
 
 
@@ -152,10 +151,10 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         own_module=callable(estimator.hidden),
         calibration=calibration.temperature if isinstance(calibration, Temperature) else calibration,
         n_iter=estimator.n_iter_,
-        result=estimator.result_.to_dict(),
+        result=estimator.result_,
         arrays=stored,
     )
-    write_folder(path, msgspec.json.format(msgspec.json.encode(model), indent=1), data, overwrite=overwrite)
+    write_folder(path, encode(model, indent=1), data, overwrite=overwrite)
 
 
 def load(
@@ -222,7 +221,7 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
         found.hidden = found.module_
     found.calibration_ = _calibration(model.calibration)
     found.n_iter_ = model.n_iter
-    found.result_ = FitResult.from_dict(model.result)
+    found.result_ = model.result
     found.certificate_ = found.result_.certificate
     _check_shapes(found)
     return found

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from fairbound._errors import InputError
+from fairbound._files import check_name
 from fairbound._journal import SECONDS, Journal, digest
 from fairbound._version import __version__
 
@@ -147,6 +148,7 @@ def open_journal(
     path: str | os.PathLike[str], *, resume: bool = True, seconds: float | None = None, processes: int = 1
 ) -> Journal:
     """Return the journal at a path, which is written every few seconds; with `resume`, an existing one is continued."""
+    check_name(path)
     if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait for its other end
         raise InputError(
             "{path} is not a journal of fairbound.", "Name another file, or move it away.", path=os.fspath(path)
