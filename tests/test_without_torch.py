@@ -46,7 +46,7 @@ assert len(three.frontier(X, y, [0.3, 0.1], sensitive_features=group)) == 2
 SENTENCES = """
 for needs_it in (
     lambda: ConstrainedClassifier(hidden=(8,)).fit(X, y),
-    lambda: ConstrainedClassifier(solver="stochastic").fit(X, y),
+    lambda: ConstrainedClassifier(training__epochs=2).fit(X, y),
     lambda: ConstrainedClassifier(loss=lambda z, y: (z - y) ** 2).fit(X, y),
     lambda: fairbound.StochasticSQP,
     lambda: fairbound.StratifiedBatches,

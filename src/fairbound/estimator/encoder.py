@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound._errors import InputError, InputScaleWarning, Message, argument, bad_value
+from fairbound._errors import InputScaleWarning, Message, argument, bad_value
 from fairbound.estimator.columns import (
     CategoryColumn,
     ColumnFacts,
@@ -35,7 +35,8 @@ from fairbound.estimator.columns import (
     standardize,
 )
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.rows import Data, Parameters, read_weights
+from fairbound.estimator.parameters import Parameters
+from fairbound.estimator.rows import Data, read_weights
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -231,14 +232,14 @@ def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
             if not inputs.is_numeric(position):
                 raise ValueError(
                     f"{whose} {inputs.label(position)} holds words, where numbers are needed: encode it, or use "
-                    'preprocessing="auto", which makes 0/1 columns of them.'
+                    'encoder="auto", which makes 0/1 columns of them.'
                 )
         matrix = np.stack([inputs.numbers(position) for position in range(inputs.n_columns)], axis=1)
     if np.isnan(matrix).any():
         row, column = np.argwhere(np.isnan(matrix))[0]
         raise ValueError(
             f"Input X contains NaN, first in row {inputs.first + row}, column {inputs.label(int(column))}: impute it, "
-            'or use preprocessing="auto", which does.'
+            'or use encoder="auto", which does.'
         )
     return np.ascontiguousarray(matrix)
 
@@ -255,21 +256,17 @@ WIDEST_SCALES = 1e4
 """The largest ratio of the size of one unscaled column to the deviation of another before a warning."""
 
 
+def stated_encoder(params: Parameters) -> Any:
+    """Return a copy of the chosen encoder, not fitted yet."""
+    return TableEncoder() if isinstance(params.encoder, str) else clone(params.encoder)
+
+
 def fitted_encoder(params: Parameters, data: Data) -> Any:
     """Fit a copy of the chosen encoder to the training rows."""
-    stated = params.preprocessing
-    if stated is None:
+    if params.encoder is None:
         # Built-in networks learn badly from columns of different scales; the user's own module gets X unchanged.
         return None if params.module is not None else _fitted(TableEncoder(strict=True), data)
-    if isinstance(stated, str):
-        stated = TableEncoder(categorical=params.categorical, max_categories=params.max_categories)
-    elif params.categorical is not None:
-        raise InputError(
-            "{categorical=} needs {preprocessing='auto'}: a transformer of your own decides which columns are "
-            "categories.",
-            "Leave out {categorical=}.",
-        )
-    encoder = clone(stated)
+    encoder = stated_encoder(params)
     if isinstance(encoder, TableEncoder):
         return _fitted(encoder, data)
     return encoder.fit(data.inputs.native, data.y)
@@ -292,14 +289,14 @@ def _plainly(encoder: Any, inputs: Inputs) -> Floats:
         read, whose = inputs, "Column"
     else:
         read = read_inputs(encoder.transform(inputs.native))
-        whose = f"In the output of preprocessing={type(encoder).__name__}(...), column"
+        whose = f"In the output of encoder={type(encoder).__name__}(...), column"
     matrix = plain_numbers(read, whose)
     if len(matrix) and np.abs(matrix).max() > LARGEST_INPUT:
         row, column = np.unravel_index(np.abs(matrix).argmax(), matrix.shape)
         raise ValueError(
             f"{whose} {read.label(int(column))} holds {matrix[row, column]:g} in row {inputs.first + row}, but "
             f"a network can take numbers up to {LARGEST_INPUT:g}: scale the column, or use "
-            'preprocessing="auto", which does.'
+            'encoder="auto", which does.'
         )
     return matrix
 
@@ -317,7 +314,7 @@ def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: in
         warnings.warn(
             f"The inputs of the network have very different scales: {names[most]!r} is about {sizes[most]:.2g}, "
             f"{names[least]!r} varies by about {deviations[least]:.2g}. Training then finds worse models: scale the "
-            'columns before, for example by preprocessing="auto".',
+            'columns before, for example by encoder="auto".',
             InputScaleWarning,
             stacklevel=stacklevel + 1,
         )

@@ -34,16 +34,15 @@ from fairbound.estimator.models import (
     use_double,
 )
 from fairbound.estimator.parameters import (
+    Parameters,
     ProgressPrinter,
     class_weights,
     one_callback,
-    stated_effort,
     stated_probability,
-    stated_solver,
 )
 from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
+from fairbound.estimator.rows import Data, warn_if_guessed
 from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.unseen import Outlook
@@ -80,14 +79,16 @@ class Fitting:
         self.params, self.data, self.passes = params, data, passes
         self.constraints = as_constraints(params.constraints)
         cells = Cells.build(
-            data.y, data.groups, weights=data.cell_weights, groups=params.groups, pos_label=params.pos_label
+            data.y, data.groups, weights=data.cell_weights, groups=params.groups.combine, pos_label=params.pos_label
         )
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)  # before small groups are left out: their groups are known
         if self.constraints:
-            cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
+            cells, self.small = settle_small_groups(
+                cells, self.constraints, params.groups.small, params.groups.min_size
+            )
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.encoder = encoder if model is not None else fitted_encoder(params, data)
@@ -104,7 +105,7 @@ class Fitting:
         self._known: tuple[bytes, Floats, NDArray[np.int64]] | None = None  # parameters, logits, decisions
         self.generator = new_generator(params, seed)
         self.model = (
-            copied_model(model, stated_solver(params))
+            copied_model(model, params.training.solver)
             if model is not None
             else first_model(
                 params.module,
@@ -117,7 +118,7 @@ class Fitting:
             )
         )
         self.Z = model_inputs(self.model, self.Z)
-        self.loss_weights: Any = self.data.loss_weights * class_weights(params, cells)[cells.labels]
+        self.loss_weights: Any = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[cells.labels]
         if self.base is not None and not len(params.hidden) and self.base.stays(float(params.threshold)):
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
@@ -129,13 +130,13 @@ class Fitting:
         """Return the problem of training the model under these limits."""
         params = self.params
         return TrainingProblem(
-            on_device(self.model, params.device),
-            params.loss,
+            on_device(self.model, params.training.device),
+            params.loss.function,
             constraints,
             self.cells,
             regularizers=[
-                *penalties(params.l2, self.model, self.n_inputs, self.base, constraints, self.cells),
-                *as_regularizers(params.regularizers),
+                *penalties(params.loss.l2, self.model, self.n_inputs, self.base, constraints, self.cells),
+                *as_regularizers(params.loss.regularizers),
             ],
             threshold=float(params.threshold),
             passes=self.passes,
@@ -143,12 +144,12 @@ class Fitting:
 
     def _add_floors(self) -> None:
         """With `no_group_worse`: train without limits, make that model's rates lower limits, and start from it."""
-        lifted = lifted_rate(self.params.no_group_worse)
+        lifted = lifted_rate(self.params.groups.no_group_worse)
         self.floors: tuple[Constraint, ...] = ()
         if lifted is None or not self.constraints:
             return
-        check_floors(self.params.no_group_worse, self.cells, self.params.confidence)
-        options = {"effort": self._effort(), "generator": self.generator, "solver": stated_solver(self.params)}
+        check_floors(self.params.groups.no_group_worse, self.cells)
+        options: dict[str, Any] = {"effort": self._effort(), "generator": self.generator}
         free = fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
         use_double(self.model)
         self.floors = floors_of(self._count(free.assessment).counts, self.cells, lifted)
@@ -174,19 +175,18 @@ class Fitting:
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
-        solver = stated_solver(self.params)
         asked = len(self.constraints) - len(self.floors)
-        known = self.decisions if self.params.device is None else None  # the fit counts these decisions anyway
-        of_folds = {name: options[name] for name in ("objective", "effort")}
+        known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
+        of_folds = {"objective": self.params.objective, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
-            if self.params.early_stopping and validation is not None and eval_inputs is not None:
+            if self.params.training.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(
                     validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
                 )
             precise = {"precision": np.float64, **options}
-            result = fit(self.problem, self.Z, solver=solver, generator=self.generator, **precise)
+            result = fit(self.problem, self.Z, generator=self.generator, **precise)
             probability = stated_probability(self.params.margin)
             if probability is not None:
                 result = outlook.tighten(result, probability, options["callback"])
@@ -200,7 +200,7 @@ class Fitting:
         if choice is not None:
             record = with_certificate(record, choice)
         forecast = None
-        if self.params.forecast:
+        if self.params.training.forecast:
             forecast = outlook.forecast(result) if calibrated is None else calibrated()
         record = replace(record, forecast=forecast, margin=outlook.margin)
         facts.warn(record, stacklevel=4)
@@ -216,7 +216,6 @@ class Fitting:
             bounds,
             position=position,
             loss_weights=self.loss_weights,
-            solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
             precision=np.float64,
             generator=self.generator,
             callback=one_callback(self.params.callbacks, progress),
@@ -234,9 +233,10 @@ class Fitting:
         return found
 
     def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:
-        if not self.params.forecast:
+        if not self.params.training.forecast:
             return [None] * len(points)
         asked = len(self.constraints) - len(self.floors)
+        options["effort"] = replace(options["effort"], epochs=0)
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, **options)
         return outlook.forecast_all([(each.result.assessment.system, each.result, each.parameters) for each in points])
 
@@ -248,7 +248,7 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
-        if self.params.class_weight is not None and result.free is not None:
+        if self.params.loss.class_weight is not None and result.free is not None:
             result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
@@ -262,11 +262,10 @@ class Fitting:
         said = facts.message(replace(result, assessment=assessment))
         return self._record(result, assessment, watched, there, notes, said), facts
 
-    def _effort(self) -> Effort | None:
+    def _effort(self) -> Effort:
         """Return the stated effort; a model that starts as a base is not trained without limits."""
-        found = stated_effort(self.params)
         stays = self.base is not None and self.base.stays(self.problem.threshold)
-        return replace(found or Effort(), free=False) if stays else found
+        return replace(self.params.training, free=False) if stays else self.params.training
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the model for rows that are not trained on."""
@@ -292,7 +291,7 @@ class Fitting:
             data.groups,
             classes=self.classes,
             weights=data.cell_weights,
-            combine=self.params.groups,
+            combine=self.params.groups.combine,
             pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
             small=self.small,
         )
@@ -307,7 +306,7 @@ class Fitting:
     def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
         weights, right = self.data.loss_weights, decisions == self.cells.labels
-        if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
             of_classes = np.bincount(self.cells.labels, weights)
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         return replace(
@@ -333,7 +332,7 @@ class Fitting:
             labelled=labelled,
             erased=erased_classes(decided, labelled, free),
             stopped=result.stopped,
-            ran_out=has_run_out(result.history, self.params.effort),
+            ran_out=has_run_out(result.history, self.params.training),
             handfuls=tuple(rates_on_a_handful(assessment, result.free)),
         )
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import need_torch
+from fairbound._errors import InputError, need_torch
 from fairbound.estimator.columns import check_names
 from fairbound.estimator.exact import ExactLinear
 from fairbound.estimator.inputs import Inputs
-from fairbound.estimator.parameters import stated_solver
-from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.parameters import Parameters
+from fairbound.estimator.rows import Data
 from fairbound.fairness import as_logits
 from fairbound.training import LinearModel, TrainingProblem, as_model
 
@@ -51,6 +51,11 @@ def first_model(
         The number of base scores among the inputs, which are the last ones.  With a base the model starts as the base.
     """
     n_rows, n_inputs = shape
+    if own is not None and n_scores:
+        raise InputError(
+            "{hidden=} is a network of your own, but the model over base scores must begin as the base.",
+            "Give the widths of the hidden layers of the correction, or leave it out.",
+        )
     if is_linear(own, hidden):
         found: Any = starting_linear(n_inputs, n_labels, n_scores)
     else:
@@ -71,10 +76,10 @@ def is_linear(own: Any, hidden: Any) -> bool:
 
 def new_generator(params: Parameters, seed: int) -> Any:
     """Return the random generator of torch for networks and mini-batches; None if neither is asked for."""
-    by_batches = stated_solver(params) == "stochastic"
+    by_batches = params.training.solver == "stochastic"
     if is_linear(params.module, params.hidden) and not by_batches:
         return None
-    need_torch('solver="stochastic" needs' if by_batches else "A network needs")
+    need_torch("Training by mini-batches needs" if by_batches else "A network needs")
     import torch
 
     return torch.Generator().manual_seed(seed)
@@ -142,7 +147,7 @@ def last_model(estimator: Any, inputs: Inputs, data: Data) -> tuple[Any, Any]:
 
 def check_same_model(estimator: Any, data: Data) -> None:
     """Raise an error if the last model does not fit the present parameters or labels, for a warm start."""
-    if (estimator._scores is None) != (estimator.base is None and data.base_score is None):
+    if (estimator._scores is None) != (estimator.base.classifier is None and data.base_score is None):
         raise ValueError(
             "warm_start=True starts from the last model, but only one of the two has a base: set warm_start=False to "
             "start again."

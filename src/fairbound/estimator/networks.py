@@ -58,11 +58,11 @@ def first_network(
             torch.manual_seed(seed)
             made = _made(own, n_inputs, 1 if n_labels == 2 else n_labels)
         if not isinstance(made, nn.Module):
-            raise TypeError(f"module= returned {type(made).__name__}: it must return a torch.nn.Module.")
+            raise TypeError(f"hidden= returned {type(made).__name__}: it must return a torch.nn.Module.")
         return made
     if own is not None:
         raise TypeError(
-            f"module={own!r}: must be a torch.nn.Module, or a function of (n_inputs, n_outputs) that returns one."
+            f"hidden={own!r}: must be a torch.nn.Module, or a function of (n_inputs, n_outputs) that returns one."
         )
     if n_scores:
         return _corrected(hidden, n_inputs - n_scores, n_labels, generator)
@@ -74,7 +74,7 @@ def _made(own: Callable[..., Any], n_inputs: int, n_outputs: int) -> Any:
     try:
         inspect.signature(own).bind(n_inputs, n_outputs)
     except TypeError as error:
-        raise TypeError(f"module={own!r} must be a function of (n_inputs, n_outputs): {error}.") from error
+        raise TypeError(f"hidden={own!r} must be a function of (n_inputs, n_outputs): {error}.") from error
     except ValueError:  # no signature is known
         pass
     return own(n_inputs, n_outputs)
@@ -122,7 +122,7 @@ def try_module(module: nn.Module, Z: NDArray[Any]) -> None:
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise ValueError(
             f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {str(error).rstrip('.')}. "
-            "A function of (n_inputs, n_outputs) as module= can make one that fits."
+            "A function of (n_inputs, n_outputs) as hidden= can make one that fits."
         ) from error
 
 
@@ -143,7 +143,7 @@ def module_inputs(module: nn.Module, Z: NDArray[np.float64]) -> NDArray[Any]:
         row, column = np.argwhere(whole != Z)[0]
         raise InputError(
             "The module embeds whole numbers, but its input {column} is {value:g} in row {row}.",
-            "Give whole numbers, and {preprocessing=None}, which passes them on unchanged.",
+            "Give whole numbers, and {encoder=None}, which passes them on unchanged.",
             column=int(column),
             row=int(row),
             value=float(Z[row, column]),

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import need_torch
+from fairbound._model_settings import Effort
 from fairbound.training.assessment import (
     Assessment,
     GapSums,
@@ -16,7 +17,6 @@ from fairbound.training.assessment import (
     surrogate_gaps,
 )
 from fairbound.training.chunks import Chunk
-from fairbound.training.effort import PHASES, Effort
 from fairbound.training.fitting import choose_solver, fit, on_rows, tighten
 from fairbound.training.frontiers import (
     FitSeries,
@@ -30,6 +30,7 @@ from fairbound.training.frontiers import (
 from fairbound.training.losses import LOSSES
 from fairbound.training.model import LinearModel, Model, as_model
 from fairbound.training.passes import Passes, open_journal, present_processes, resumed
+from fairbound.training.phases import PHASES
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.regularizers import L2, LinearTerm, SmoothedL1, SquaredMeasure, as_regularizers
 from fairbound.training.result import TrainingResult, assess_now, choose_status

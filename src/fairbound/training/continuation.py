@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, WarmStart, solve_qp
 from fairbound.training.archive import Archive, Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
-from fairbound.training.effort import PHASES, Effort
+from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import History, TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows

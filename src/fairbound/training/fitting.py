@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import DTypeLike
 
 from fairbound._errors import need_torch
+from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.fairness import Cells
 from fairbound.training.archive import Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.chunks import Floats
 from fairbound.training.continuation import Continuation, HistoryCallback
-from fairbound.training.effort import Effort
 from fairbound.training.model import LinearModel
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import TrainingResult
@@ -26,7 +26,7 @@ from fairbound.training.result import TrainingResult
 if TYPE_CHECKING:
     from fairbound.training.mini_batches import MiniBatches
 
-Solver = Literal["auto", "quasi-newton", "stochastic"]
+Solver = Literal["quasi-newton", "stochastic"]
 
 ONE_THREAD_UP_TO = 3e7
 """Rows times parameters up to which a pass takes milliseconds on one thread, so that more threads gain little."""
@@ -84,7 +84,6 @@ def fit(
     *,
     loss_weights: Any = None,
     objective: Objective = "accuracy",
-    solver: Solver = "auto",
     effort: Effort | None = None,
     precision: DTypeLike | None = None,
     callback: HistoryCallback | None = None,
@@ -101,10 +100,9 @@ def fit(
     loss_weights : array of shape (n,), optional
     objective : {"accuracy", "loss"}
         What is best under the limits: the most accurate decisions, or the least loss.
-    solver : {"auto", "quasi-newton", "stochastic"}
-        Whole passes, or mini-batches first (`mini_batches`); by default chosen from the size of data and model.
-        Mini-batches leave a module in evaluation mode.
     effort : Effort, optional
+        By its `epochs` it says whether mini-batches come first (`mini_batches`); they leave the module in evaluation
+        mode.
     precision : numpy dtype, optional
         The precision in which the decisions must keep the limits, and which the model has afterwards; by default its
         present one.
@@ -116,9 +114,8 @@ def fit(
         Returns a number, such as the loss on validation rows.  Of the models that keep the limits, the one with the
         least number is then returned.
     """
-    lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
-    if solver == "auto":
-        solver = choose_solver(problem.n_rows, problem.n_parameters)
+    effort = effort or Effort()
+    solver = choose_solver(problem.n_rows, problem.n_parameters) if effort.solver == "auto" else effort.solver
     batches = by_mini_batches(problem, solver, generator)
 
     def begin(state: Continuation) -> list[Floats]:

@@ -27,7 +27,7 @@ LossFunction = Callable[[Any, Any], Any]
 """Maps logits and labels, both tensors, to one value per row, as torch's losses do with `reduction="none"`."""
 
 
-class Loss(Protocol):
+class RowLoss(Protocol):
     """A loss of single rows, with its derivative."""
 
     def values(self, z: Array, labels: Labels) -> Array:
@@ -100,15 +100,15 @@ class Hinge:
         return others.argmax(axis=1)
 
 
-LOSSES: dict[str, Loss] = {
+LOSSES: dict[str, RowLoss] = {
     "binary_cross_entropy": CrossEntropy(),
     "cross_entropy": CrossEntropy(),
     "hinge": Hinge(),
 }
 
 
-def resolve_loss(loss: str | Loss | LossFunction) -> Loss:
-    """Return the loss of that name, the `Loss` itself, or a function of tensors, which torch differentiates."""
+def resolve_loss(loss: str | RowLoss | LossFunction) -> RowLoss:
+    """Return the loss of that name, the `RowLoss` itself, or a function of tensors, which torch differentiates."""
     if isinstance(loss, str):
         return lookup(LOSSES, loss, "loss")
     if hasattr(loss, "values") and hasattr(loss, "derivatives"):

@@ -80,14 +80,14 @@ class MiniBatches:
         """
         state, problem = self.state, self.state.own(problem)
         limited = problem.system.n_rows > 0
-        epochs = math.ceil(state.effort.epochs / 2) if limited else state.effort.epochs
+        epochs = math.ceil(state.effort.passes / 2) if limited else state.effort.passes
         self.find_free_model(epochs)
         if not limited or state.stopped:
             return []
         free = state.assess(problem, state.w)
         if free.kept and not free.degenerate:  # a model near a constant keeps almost every limit; then go on
             return []
-        return self.approach(problem, max(1, state.effort.epochs - epochs))
+        return self.approach(problem, max(1, state.effort.passes - epochs))
 
     def find_free_model(self, epochs: int) -> None:
         """Minimise the loss without limits by Adam, whose learning rate falls to zero along a cosine."""

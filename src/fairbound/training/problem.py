@@ -25,7 +25,7 @@ from fairbound._journal import digest
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, LimitValues, as_logits
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.chunks import Chunk, Floats
-from fairbound.training.losses import Loss, LossFunction, resolve_loss
+from fairbound.training.losses import LossFunction, RowLoss, resolve_loss
 from fairbound.training.model import Model, as_model
 from fairbound.training.passes import Passes, array_digest
 from fairbound.training.regularizers import Regularizer, SquaredMeasure
@@ -78,7 +78,7 @@ class TrainingProblem:
     def __init__(
         self,
         model: Any,
-        loss: str | Loss | LossFunction,
+        loss: str | RowLoss | LossFunction,
         constraints: Constraint | str | Iterable[Constraint | str],
         cells: Cells,
         *,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fairbound.fairness import Cells, DecisionSurrogate, LimitValues, as_logits, decide, outcome_indicators
 from fairbound.training.chunks import Chunk, Floats
-from fairbound.training.losses import Loss
+from fairbound.training.losses import RowLoss
 from fairbound.training.rows import Rows
 
 GRID = 2.0**-28
@@ -71,7 +71,7 @@ class SweepTotals:
 
     def __init__(
         self,
-        loss: Loss,
+        loss: RowLoss,
         surrogates: Sequence[DecisionSurrogate],
         outcomes: tuple[int, ...],
         rows: Rows,
