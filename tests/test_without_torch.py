@@ -28,7 +28,7 @@ y = (X[:, 0] + rng.normal(size=400) > 0.5).astype(int)
 WORK = """
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-for options in ({}, {"base": HistGradientBoostingClassifier(max_iter=5), "cv": 2, "forecast": False}):
+for options in ({}, {"base": HistGradientBoostingClassifier(max_iter=5)}):
     clf = ConstrainedClassifier("demographic_parity <= 0.2", **options).fit(X, y, sensitive_features=group)
     assert clf.result_.kept
     clf.save(sys.argv[1], overwrite=True)
@@ -37,7 +37,7 @@ for options in ({}, {"base": HistGradientBoostingClassifier(max_iter=5), "cv": 2
 decided = clf.predict(X)
 assert audit(y, decided, group).rows == 400
 assert certify(y, decided, group, "demographic_parity <= 0.9").passed
-three = ConstrainedClassifier("demographic_parity <= 0.2", forecast=False)
+three = ConstrainedClassifier("demographic_parity <= 0.2")
 three.fit(X, np.digitize(X[:, 0], [0.0, 1.0]), sensitive_features=group)
 assert three.coef_.shape == (3, 3)
 assert len(three.frontier(X, y, [0.3, 0.1], sensitive_features=group)) == 2
@@ -46,7 +46,7 @@ assert len(three.frontier(X, y, [0.3, 0.1], sensitive_features=group)) == 2
 SENTENCES = """
 for needs_it in (
     lambda: ConstrainedClassifier(hidden=(8,)).fit(X, y),
-    lambda: ConstrainedClassifier(training__epochs=2).fit(X, y),
+    lambda: ConstrainedClassifier(training=fairbound.Training(2)).fit(X, y),
     lambda: ConstrainedClassifier(loss=lambda z, y: (z - y) ** 2).fit(X, y),
     lambda: fairbound.StochasticSQP,
     lambda: fairbound.StratifiedBatches,
