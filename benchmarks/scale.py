@@ -32,6 +32,8 @@ from typing import Any
 
 import numpy as np
 
+from fairbound import Training
+
 PART = 500_000
 COLUMNS = 10
 
@@ -86,7 +88,7 @@ def measure(folder: str, scratch: str, send: Any) -> None:
     from fairbound import ConstrainedClassifier
     from fairbound.data import Source, open_batches
 
-    classifier = ConstrainedClassifier("disparate_impact >= 0.9", forecast=False)
+    classifier = ConstrainedClassifier("disparate_impact >= 0.9", training=Training(forecast=False))
     figures: dict[str, Any] = {}
     last = time.process_time(), time.perf_counter()
 

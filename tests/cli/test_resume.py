@@ -188,11 +188,6 @@ def test_a_journal_of_other_rows_is_refused(fairbound, loans, monkeypatch, tmp_p
     assert "run.journal belongs to another run" in found.stderr
 
 
-def test_resume_without_checkpoints_is_refused(fairbound, loans):
-    found = fairbound("train", loans, *LOANS, "--checkpoint", 0, "--resume", "--out", "run")
-    assert (found.code, "--checkpoint 0 writes none" in found.sentence) == (2, True)
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_pipe_in_place_of_the_journal_is_refused(fairbound, loans, tmp_path):
     """Version 0.2 waited for its other end for ever."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fairbound import ConstrainedClassifier
-from fairbound.training import Effort
+from fairbound import ConstrainedClassifier, Training
 
 
 def toy(n=400, seed=0, shift=1.5):
@@ -19,16 +18,16 @@ def toy(n=400, seed=0, shift=1.5):
     return X, y, np.array(["a", "b"])[group]
 
 
-QUICK = Effort(iterations=15, touches=4)
+QUICK = Training(iterations=15, touches=4)
 """For tests to which the quality of the model does not matter."""
 
-SHORT = Effort(iterations=4, touches=1)
+SHORT = Training(iterations=4, touches=1)
 """Solves of a few steps, for fits that are compared with each other."""
 
 
 def quick(constraints=(), **params) -> ConstrainedClassifier:
     """A classifier that does not take its time."""
-    return ConstrainedClassifier(constraints, **{"effort": QUICK, **params})
+    return ConstrainedClassifier(constraints, training=QUICK).set_params(**params)
 
 
 def parameters(model: ConstrainedClassifier) -> torch.Tensor:

@@ -8,6 +8,7 @@ import torch
 from tests.estimator.helpers import quick
 
 from fairbound import ConstrainedClassifier, DemographicParity, LimitWarning, audit, load_dataset
+from fairbound.estimator import TableEncoder
 from fairbound.estimator.messages import erased_classes
 
 
@@ -57,7 +58,7 @@ def test_classes_in_words_and_by_the_text_of_their_value():
     X, y, group = three_classes(300)
     codes = np.array([{"low": 1, "mid": 2, "top": 3}[label] for label in y])
     limits = ["demographic_parity <= 0.1 for class 3", "demographic_parity <= 0.2 for classes 1, 2"]
-    clf = quick(limits, small_groups="warn").fit(X, codes, sensitive_features=group)
+    clf = quick(limits, groups__small="warn").fit(X, codes, sensitive_features=group)
     assert [each.limit for each in clf.result_.limits] == limits
     found = {
         each.label: each.value
@@ -83,8 +84,8 @@ def test_the_education_level_of_the_dutch_census_by_sex(dutch_file):
     # Six levels, 0 to 5, of which 0 and 4 are rare: low, middle, high.
     level = np.array(["low", "low", "low", "middle", "high", "high"])[table["edu_level"].astype(int)]
     X, sex = table.drop(columns="edu_level"), data.sensitive["sex"]
-    free = ConstrainedClassifier(max_categories=10).fit(X, level)
-    clf = ConstrainedClassifier("demographic_parity <= 0.02", max_categories=10)
+    free = ConstrainedClassifier(encoder=TableEncoder(max_categories=10)).fit(X, level)
+    clf = ConstrainedClassifier("demographic_parity <= 0.02", encoder=TableEncoder(max_categories=10))
     clf.fit(X, level, sensitive_features={"sex": sex})
     before, after = (
         {

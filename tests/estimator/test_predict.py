@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 from torch import nn
 
-from fairbound import ConstrainedClassifier
+from fairbound import ConstrainedClassifier, Loss
 from fairbound.estimator.modules import ExactLinear, FeedForward, logits
 
 
@@ -30,9 +30,9 @@ def own_network(n_inputs, n_outputs):
     [
         {},
         {"hidden": (9, 5)},
-        {"module": own_network},
+        {"hidden": own_network},
         {
-            "module": lambda i, o: nn.Sequential(
+            "hidden": lambda i, o: nn.Sequential(
                 nn.Linear(i, 40), nn.Tanh(), nn.Linear(40, 9), nn.GELU(), nn.Linear(9, o)
             )
         },
@@ -202,7 +202,7 @@ def test_encoded_columns_times_coefficients_plus_intercept_is_the_logit():
     """The natural line gave −11.79 for a logit of −7.88: the encoder scales, and coef_ was for unscaled columns."""
     X, y, _ = toy()
     moved = X * [1.0, 100.0, 1e-3] + [5.0, 0.0, -2.0]
-    clf = ConstrainedClassifier(l2=0.0).fit(moved, y)
+    clf = ConstrainedClassifier(loss=Loss(l2=0.0)).fit(moved, y)
     Z = clf.encoder_.transform(moved)
     assert np.allclose(Z @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(moved), rtol=0, atol=1e-9)
     peer = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(StandardScaler().fit_transform(X), y)

@@ -12,8 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from tests.estimator.helpers import toy
 
-from fairbound import ConstrainedClassifier, audit
-from fairbound.estimator.predictor import SidedMap, Temperature, fit_recalibration
+from fairbound import ConstrainedClassifier, Loss, audit
+from fairbound.estimator.recalibration import SidedMap, Temperature, fit_recalibration
 from fairbound.fairness.decisions import logit
 
 
@@ -102,7 +102,7 @@ def test_several_classes_share_a_temperature():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 2))
     y = np.digitize(X[:, 0] + rng.normal(size=600), [-0.5, 0.5])
-    clf = ConstrainedClassifier(hidden=(30,), l2=0.0).fit(X[:100], y[:100])
+    clf = ConstrainedClassifier(hidden=(30,), loss=Loss(l2=0.0)).fit(X[:100], y[:100])
     before = clf.predict(X)
     loss = log_loss(y[100:], clf.predict_proba(X[100:]))
     clf.recalibrate(X[100:], y[100:])

@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy import stats
 
-from fairbound import ConstrainedClassifier, DisparateImpact, load_dataset, make_disparate_data
+from fairbound import ConstrainedClassifier, DisparateImpact, Training, load_dataset, make_disparate_data
 from fairbound.estimator import certified as fit_certified
 from fairbound.estimator.confidence import ANCHORS, STRICTNESS, ModelSequence, choose_in_order
 from fairbound.evaluation import Verdict, certify, room_within, with_reserve
@@ -153,7 +153,7 @@ def planted(seed: int, rows: int = 1000):
 
 
 def certified_fit(data, calibration, limit="disparate_impact >= 0.8", **params) -> ConstrainedClassifier:
-    params = {"confidence": 0.95, "preprocessing": None, "forecast": False, **params}
+    params = {"confidence": 0.95, "encoder": None, "training": Training(forecast=False), **params}
     clf = ConstrainedClassifier(limit, **params)
     parts = calibration.X, calibration.y, calibration.sensitive
     return clf.fit(data.X, data.y, sensitive_features=data.sensitive, calibration_set=parts)
@@ -205,7 +205,7 @@ def test_the_calibration_rows_have_no_part_in_training():
     rng, found = np.random.default_rng(0), []
     noise = rng.normal(size=rest.X.shape), rng.permutation(rest.y), {"group": rng.permutation(rest.groups())}
     for parts in ((rest.X, rest.y, rest.sensitive), noise):
-        clf = ConstrainedClassifier("disparate_impact >= 0.8", confidence=0.95, forecast=False)
+        clf = ConstrainedClassifier("disparate_impact >= 0.8", confidence=0.95, training=Training(forecast=False))
         clf.fit(data.X, data.y, sensitive_features=data.sensitive, calibration_set=parts)
         found.append({trial.strictness: trial.accuracy for trial in clf.result_.trials})
     one, other = found
@@ -218,7 +218,9 @@ def test_the_calibration_rows_have_no_part_in_training():
 def test_a_strict_end_that_nobody_reaches_does_not_stop_the_looser_ones():
     # An accuracy of 0.7 in each group can be had, one of 0.7 + 0.6 · 0.3 = 0.88 among the Non-White cannot.
     split = load_dataset("law").split(0.3, random_state=0)
-    clf = ConstrainedClassifier(["disparate_impact >= 0.8", "accuracy >= 0.7"], confidence=0.95, forecast=False)
+    clf = ConstrainedClassifier(
+        ["disparate_impact >= 0.8", "accuracy >= 0.7"], confidence=0.95, training=Training(forecast=False)
+    )
     rest = split.test.X, split.test.y, {"race": split.test.groups("race")}
     clf.fit(split.train.X, split.train.y, sensitive_features={"race": split.train.groups("race")}, calibration_set=rest)
     assert max(trial.strictness for trial in clf.result_.trials) < max(STRICTNESS)
@@ -346,7 +348,7 @@ def test_the_claim_with_models_trained_anew_in_each_draw():
     for seed in range(draws):
         data = planted(seed, 4000)
         train, rest = data.take(range(2000)), data.take(range(2000, 4000))
-        plain = ConstrainedClassifier(DisparateImpact(LIMIT), preprocessing=None, forecast=False)
+        plain = ConstrainedClassifier(DisparateImpact(LIMIT), training=Training(forecast=False), encoder=None)
         plain_wrong += true_ratio(plain.fit(train.X, train.y, sensitive_features=train.sensitive)) < LIMIT
         clf = certified_fit(train, rest, DisparateImpact(LIMIT))
         returned += clf.result_.certified

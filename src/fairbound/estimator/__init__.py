@@ -16,8 +16,9 @@ from fairbound.estimator.encoder import TableEncoder, module_inputs
 from fairbound.estimator.frontier import FrontierModel
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
-from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
+from fairbound.estimator.parameters import checked
 from fairbound.estimator.reached import LimitResult
+from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
@@ -58,6 +59,7 @@ __all__ = [
     "Temperature",
     "as_regularizers",
     "base_name",
+    "checked",
     "cross_fitted_scores",
     "is_a",
     "make_fairness_scorer",

@@ -20,13 +20,13 @@ from fairbound._errors import InputError
 from fairbound.data import as_seed, draw_parts
 from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, choose_in_order
 from fairbound.estimator.modules import logits
-from fairbound.estimator.parameters import stated_solver
+from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.rows import Data
 from fairbound.estimator.unseen import Outlook, exact_rates, is_constant, rate_distribution
 from fairbound.evaluation import Certificate, Forecast, Verdict, certify, room_within, sides_in_words, with_reserve
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, is_divided
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, is_divided
 from fairbound.sqp import Status
 from fairbound.training import FitSeries, TrainingProblem, TrainingResult, choose_status
 
@@ -34,22 +34,8 @@ TRIED = (0.97, 0.75, 0.5, 0.25)
 """The strictness of the models that are tried on training rows, to place the second start; the last if none can be."""
 
 
-def check_confident(params: Parameters, data: Data) -> None:
-    """Reject settings incompatible with `confidence=`."""
-    if not as_constraints(params.constraints):
-        raise InputError(
-            "{confidence=value} needs at least one limit.", "Give limits with {constraints=}.", value=params.confidence
-        )
-    if params.warm_start:  # its last model may have learnt from rows that are now held back
-        raise InputError("{confidence=} does not work with {warm_start=True}.", "Leave one of them out.")
-    if params.small_groups != "error":
-        raise InputError(
-            "{confidence=} does not work with {small_groups=policy}.",
-            "Use {small_groups='error'}.",
-            policy=params.small_groups,
-        )
-    if stated_solver(params) == "stochastic":
-        raise InputError("{confidence=} does not work with {solver='stochastic'}.", "Use {solver='auto'}.")
+def check_testable(data: Data) -> None:
+    """Raise an error for rows that `confidence=` cannot test limits on."""
     for column, values in (data.groups or {}).items():
         if is_divided(values):
             raise InputError(
@@ -60,7 +46,7 @@ def check_confident(params: Parameters, data: Data) -> None:
     if data.cell_weights.min() < data.cell_weights.max():
         raise InputError(
             "{confidence=} does not work with different weights of rows in the limits.",
-            "Use {constraint_weight='none'}, or leave out {confidence=}.",
+            "Use {groups.weight='none'}, or leave out {confidence=}.",
         )
 
 
@@ -82,7 +68,7 @@ def set_apart(
         if calibration_set is not None:
             raise InputError("{calibration_set=} needs {confidence=}.", "Give both, or neither.")
         return data, None
-    check_confident(params, data)
+    check_testable(data)
     if calibration_set is None:
         return hold_back(params, data)
     return data, read("calibration_set", calibration_set)
@@ -90,7 +76,7 @@ def set_apart(
 
 def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
-    share = float(params.calibration_size)
+    share = float(params.confidence.calibration_size)
     Cells.build(data.y, data.groups)  # raises the usual error if all labels are the same
     codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
     columns = list((data.groups or {}).values())
@@ -98,8 +84,8 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
         rows = draw_parts(codes, columns, share, as_seed(params.random_state), data.positions)
     except ValueError as error:
         raise InputError(
-            "{confidence=} holds back {calibration_size=share} of the rows, and {rows} rows are too few to have every "
-            "label and group in both parts.",
+            "{confidence.calibration_size=share} is the share of the rows to hold back, and {rows} rows are too few to "
+            "have every label and group in both parts.",
             "Give more rows, or merge groups.",
             share=share,
             rows=len(data.y),
@@ -132,14 +118,14 @@ class Certification:
 
     def test(self, rows: Data, decisions: Tensor, share: float = 1.0) -> Certificate:
         """Return the certificate of decisions about some rows, at a share of the level."""
-        confidence = float(self.params.confidence)
+        confidence = float(self.params.confidence.level)
         return certify(
             rows.y,
             self.classes[decisions.numpy()],
             rows.groups,
             self.limits,
             confidence=confidence if share == 1.0 else 1.0 - share * (1.0 - confidence),
-            groups=self.params.groups,
+            groups=self.params.groups.combine,
             pos_label=self.problem.cells.classes[1] if len(self.classes) == 2 else None,
         )
 
@@ -218,7 +204,7 @@ class Certification:
 
     def _check_rows(self) -> None:
         """Reject calibration rows without a label or a group: it has no rate, so the limits would pass without it."""
-        found = Cells.build(self.calibration.y, self.calibration.groups, groups=self.params.groups)
+        found = Cells.build(self.calibration.y, self.calibration.groups, groups=self.params.groups.combine)
         lacking = [label for label in self.problem.cells.classes if label not in found.classes]
         if lacking:
             raise ValueError(f"No calibration row has the label {lacking[0]!r}: hold more rows back.")
@@ -264,7 +250,7 @@ def forecast_rows(
     decisions = decide(logits(module, inputs, problem.cells.n_labels), problem.threshold)
     same = is_constant(problem, module, inputs, decisions)
     try:
-        cells = Cells.build(data.y, data.groups, groups=params.groups, pos_label=params.pos_label)
+        cells = Cells.build(data.y, data.groups, groups=params.groups.combine, pos_label=params.pos_label)
         system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
     except ValueError as error:
         return Forecast(rows="calibration", reason=str(error))

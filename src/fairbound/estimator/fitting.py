@@ -27,16 +27,15 @@ from fairbound.estimator.groups import check_floors, count_missing, floors_in_wo
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, try_module
 from fairbound.estimator.parameters import (
+    Parameters,
     ProgressPrinter,
     class_weights,
     one_callback,
-    stated_effort,
     stated_probability,
-    stated_solver,
 )
 from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
+from fairbound.estimator.rows import Data, warn_if_guessed
 from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.unseen import Outlook
@@ -77,14 +76,16 @@ class Fitting:
         self.params, self.data, self.passes = params, data, passes
         self.constraints = as_constraints(params.constraints)
         cells = Cells.build(
-            data.y, data.groups, weights=data.cell_weights, groups=params.groups, pos_label=params.pos_label
+            data.y, data.groups, weights=data.cell_weights, groups=params.groups.combine, pos_label=params.pos_label
         )
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)  # before small groups are left out: their groups are known
         if self.constraints:
-            cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
+            cells, self.small = settle_small_groups(
+                cells, self.constraints, params.groups.small, params.groups.min_size
+            )
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.encoder = encoder if module is not None else fitted_encoder(params, data)
@@ -101,7 +102,7 @@ class Fitting:
         self._known: tuple[Tensor, Tensor, Tensor] | None = None  # parameters, logits, decisions
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
-            copied_module(module, stated_solver(params))
+            copied_module(module, params.training.solver)
             if module is not None
             else first_module(
                 params.module,
@@ -114,7 +115,7 @@ class Fitting:
             )
         )
         self.Z = module_inputs(self.module, self.Z)
-        self.loss_weights: Any = self.data.loss_weights * class_weights(params, cells)[cells.labels]
+        self.loss_weights: Any = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[cells.labels]
         if self.base is not None and not len(params.hidden) and self.base.stays(float(params.threshold)):
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
@@ -126,13 +127,13 @@ class Fitting:
         """Return the problem of training the module under these limits."""
         params = self.params
         return TrainingProblem(
-            on_device(self.module, params.device),
-            params.loss,
+            on_device(self.module, params.training.device),
+            params.loss.function,
             constraints,
             self.cells,
             regularizers=[
-                *penalties(params.l2, self.module, self.n_inputs, self.base, constraints, self.cells),
-                *as_regularizers(params.regularizers),
+                *penalties(params.loss.l2, self.module, self.n_inputs, self.base, constraints, self.cells),
+                *as_regularizers(params.loss.regularizers),
             ],
             threshold=float(params.threshold),
             passes=self.passes,
@@ -140,12 +141,12 @@ class Fitting:
 
     def _add_floors(self) -> None:
         """With `no_group_worse`: train without limits, make that model's rates lower limits, and start from it."""
-        lifted = lifted_rate(self.params.no_group_worse)
+        lifted = lifted_rate(self.params.groups.no_group_worse)
         self.floors: tuple[Constraint, ...] = ()
         if lifted is None or not self.constraints:
             return
-        check_floors(self.params.no_group_worse, self.cells, self.params.confidence)
-        options = {"effort": self._effort(), "generator": self.generator, "solver": stated_solver(self.params)}
+        check_floors(self.params.groups.no_group_worse, self.cells)
+        options: dict[str, Any] = {"effort": self._effort(), "generator": self.generator}
         free = fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
         self.module.to("cpu", torch.float64)
         self.floors = floors_of(self._count(free.assessment).counts, self.cells, lifted)
@@ -171,19 +172,18 @@ class Fitting:
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
-        solver = stated_solver(self.params)
         asked = len(self.constraints) - len(self.floors)
-        known = self.decisions if self.params.device is None else None  # the fit counts these decisions anyway
-        of_folds = {name: options[name] for name in ("objective", "effort")}
+        known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
+        of_folds = {"objective": self.params.objective, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
-            if self.params.early_stopping and validation is not None and eval_inputs is not None:
+            if self.params.training.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(
                     validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
                 )
             precise = {"precision": torch.float64, **options}
-            result = fit(self.problem, self.Z, solver=solver, generator=self.generator, **precise)
+            result = fit(self.problem, self.Z, generator=self.generator, **precise)
             probability = stated_probability(self.params.margin)
             if probability is not None:
                 result = outlook.tighten(result, probability, options["callback"])
@@ -197,7 +197,7 @@ class Fitting:
         if choice is not None:
             record = with_certificate(record, choice)
         forecast = None
-        if self.params.forecast:
+        if self.params.training.forecast:
             forecast = outlook.forecast(result) if calibrated is None else calibrated()
         record = replace(record, forecast=forecast, margin=outlook.margin)
         facts.warn(record, stacklevel=4)
@@ -213,7 +213,6 @@ class Fitting:
             bounds,
             position=position,
             loss_weights=self.loss_weights,
-            solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
             precision=torch.float64,
             generator=self.generator,
             callback=one_callback(self.params.callbacks, progress),
@@ -231,9 +230,10 @@ class Fitting:
         return found
 
     def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:
-        if not self.params.forecast:
+        if not self.params.training.forecast:
             return [None] * len(points)
         asked = len(self.constraints) - len(self.floors)
+        options["effort"] = replace(options["effort"], epochs=0)
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, **options)
         return outlook.forecast_all([(each.result.assessment.system, each.result, each.parameters) for each in points])
 
@@ -245,7 +245,7 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained module; return the record, and the facts for its messages."""
         self.module.to("cpu", torch.float64)
-        if self.params.class_weight is not None and result.free is not None:
+        if self.params.loss.class_weight is not None and result.free is not None:
             result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
@@ -259,11 +259,10 @@ class Fitting:
         said = facts.message(replace(result, assessment=assessment))
         return self._record(result, assessment, watched, there, notes, said), facts
 
-    def _effort(self) -> Effort | None:
+    def _effort(self) -> Effort:
         """Return the stated effort; a model that starts as a base is not trained without limits."""
-        found = stated_effort(self.params)
         stays = self.base is not None and self.base.stays(self.problem.threshold)
-        return replace(found or Effort(), free=False) if stays else found
+        return replace(self.params.training, free=False) if stays else self.params.training
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on."""
@@ -289,7 +288,7 @@ class Fitting:
             data.groups,
             classes=self.classes,
             weights=data.cell_weights,
-            combine=self.params.groups,
+            combine=self.params.groups.combine,
             pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
             small=self.small,
         )
@@ -305,7 +304,7 @@ class Fitting:
         decisions = self.decisions() if decisions is None else decisions
         weights = torch.from_numpy(self.data.loss_weights)
         right = (decisions == self.cells.labels).to(torch.float64)
-        if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
             of_classes = torch.bincount(self.cells.labels, weights)
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         return replace(
@@ -331,7 +330,7 @@ class Fitting:
             labelled=labelled,
             erased=erased_classes(decided, labelled, free),
             stopped=result.stopped,
-            ran_out=has_run_out(result.history, self.params.effort),
+            ran_out=has_run_out(result.history, self.params.training),
             handfuls=tuple(rates_on_a_handful(assessment, result.free)),
         )
 

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound._errors import InputError
 from fairbound.estimator.columns import check_names
 from fairbound.estimator.correction import Corrected, corrected_module
 from fairbound.estimator.inputs import Inputs
@@ -54,6 +55,11 @@ def first_module(
         The number of base scores among the inputs, which are the last ones.  With a base the module starts as the base.
     """
     n_rows, n_inputs = shape
+    if own is not None and n_scores:
+        raise InputError(
+            "{hidden=} is a network of your own, but the model over base scores must begin as the base.",
+            "Give the widths of the hidden layers of the correction, or leave it out.",
+        )
     if isinstance(own, nn.Module):
         return copy.deepcopy(own)
     if callable(own):
@@ -62,11 +68,11 @@ def first_module(
             torch.manual_seed(seed)
             made = _made(own, n_inputs, 1 if n_labels == 2 else n_labels)
         if not isinstance(made, nn.Module):
-            raise TypeError(f"module= returned {type(made).__name__}: it must return a torch.nn.Module.")
+            raise TypeError(f"hidden= returned {type(made).__name__}: it must return a torch.nn.Module.")
         return made
     if own is not None:
         raise TypeError(
-            f"module={own!r}: must be a torch.nn.Module, or a function of (n_inputs, n_outputs) that returns one."
+            f"hidden={own!r}: must be a torch.nn.Module, or a function of (n_inputs, n_outputs) that returns one."
         )
     plain: nn.Module = (
         corrected_module(hidden, n_inputs - n_scores, n_labels, generator)
@@ -82,7 +88,7 @@ def _made(own: Callable[..., Any], n_inputs: int, n_outputs: int) -> Any:
     try:
         inspect.signature(own).bind(n_inputs, n_outputs)
     except TypeError as error:
-        raise TypeError(f"module={own!r} must be a function of (n_inputs, n_outputs): {error}.") from error
+        raise TypeError(f"hidden={own!r} must be a function of (n_inputs, n_outputs): {error}.") from error
     except ValueError:  # no signature is known
         pass
     return own(n_inputs, n_outputs)
@@ -104,7 +110,7 @@ def try_module(module: nn.Module, Z: NDArray[Any]) -> None:
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise ValueError(
             f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {str(error).rstrip('.')}. "
-            "A function of (n_inputs, n_outputs) as module= can make one that fits."
+            "A function of (n_inputs, n_outputs) as hidden= can make one that fits."
         ) from error
 
 
@@ -119,7 +125,7 @@ def last_network(estimator: Any, inputs: Inputs, data: Data) -> tuple[Any, nn.Mo
 
 def check_same_network(estimator: Any, data: Data) -> None:
     """Raise an error if the last network does not fit the present parameters or labels, for a warm start."""
-    if (estimator._scores is None) != (estimator.base is None and data.base_score is None):
+    if (estimator._scores is None) != (estimator.base.classifier is None and data.base_score is None):
         raise ValueError(
             "warm_start=True starts from the last model, but only one of the two has a base: set warm_start=False to "
             "start again."

@@ -26,15 +26,16 @@ from fairbound.estimator.groups import count_missing
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.modules import first_module, logits
 from fairbound.estimator.parameters import (
+    Parameters,
     ProgressPrinter,
     check_shared,
+    checked,
     checked_resume,
     class_weights,
     one_callback,
-    stated_solver,
 )
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, Parameters, read_data, warn_if_guessed
+from fairbound.estimator.rows import Data, read_data, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
@@ -70,10 +71,12 @@ class SharedFitting(Fitting):
         self.missing = count_missing(cells)
         if self.constraints:
             with together(passes.processes):
-                policy = params.small_groups, params.min_group_size
+                policy = params.groups.small, params.groups.min_size
                 cells, self.small = settle_small_groups(cells, self.constraints, *policy)
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
+        if passes.processes is not None:
+            seed = passes.processes.gather(seed)[0]
         self.encoder = prepared.encoder(params)
         self.input_names = prepared.input_names(self.encoder)
         self.base, self.n_inputs = None, prepared.n_inputs
@@ -98,7 +101,6 @@ class SharedFitting(Fitting):
         result = fit(
             self.problem,
             self.Z,
-            solver=stated_solver(self.params),
             effort=self._effort(),
             generator=self.generator,
             objective=self.params.objective,
@@ -134,7 +136,7 @@ class SharedFitting(Fitting):
     def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
         assert decisions is None, "there is no base, whose decisions would be counted"
         rows, sweep = self.prepared.counted, self._totals().sweep(gradients=False)
-        if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
@@ -159,20 +161,20 @@ def fit_shared(
     """Fit the estimator to the rows of all processes.  Each process passes its own rows; all get the same model."""
     started = time.perf_counter()
     with processes.together():
-        estimator._validate_params()
-        check_shared(estimator, **given)
+        params = checked(estimator)
+        check_shared(params, given)
         inputs = read_inputs(X)
-        data = read_data(estimator, inputs, y, sensitive_features, sample_weight, None)
+        data = read_data(params, inputs, y, sensitive_features, sample_weight, None)
         divided = [name for name, values in (data.groups or {}).items() if is_divided(values)]
         if divided:
             raise InputError(
                 "The groups of {column!r} are probabilities, but these need a fit in one process.",
-                "Give one group for each row, or use {distributed='off'} for the rows of this process alone.",
+                "Give one group for each row, or use {training.distributed='off'} for the rows of this process alone.",
                 column=divided[0],
             )
-    prepared = PreparedShard(estimator, data, processes)
-    with resumed(checked_resume(estimator, resume), processes) as passes:
-        fitting = SharedFitting(estimator, prepared, passes)
+    prepared = PreparedShard(params, data, processes)
+    with resumed(checked_resume(params, resume), processes) as passes:
+        fitting = SharedFitting(params, prepared, passes)
         result = fitting.train()
     return estimator._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
@@ -210,7 +212,7 @@ class PreparedShard:
         # Double precision, so that the sums do not depend on the division of the rows.
         rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=torch.float64)
         self.training = self.counted = self._shared(rows, data.loss_weights)
-        factors = class_weights(params, self.cells)
+        factors = class_weights(params.loss.class_weight, self.cells)
         if len({*factors.tolist()}) > 1:
             weights = data.loss_weights * factors[own.labels]
             weighted = torch.from_numpy(weights / weights.sum())[rows.positions]
@@ -259,7 +261,7 @@ def with_agreed_weights(params: Parameters, data: Data, processes: Processes) ->
     """
     heaviest = max(processes.gather(float(data.base_weights.max())))
     weights = np.ldexp(data.base_weights, 1 - math.frexp(heaviest)[1])
-    in_limits = weights if params.constraint_weight == "same" else np.ones(len(weights))
+    in_limits = weights if params.groups.weight == "same" else np.ones(len(weights))
     return replace(data, loss_weights=weights, cell_weights=in_limits)
 
 
@@ -292,7 +294,9 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
     rows, weight, least = (np.array(each) for each in zip(*everywhere.values(), strict=True))
     groups = {name: as_array([key[place] for key in entries]) for place, name in enumerate(names, start=1)}
     y = as_array([key[0] for key in entries])
-    counted = Cells.build(y, groups or None, weights=weight / rows, groups=params.groups, pos_label=params.pos_label)
+    counted = Cells.build(
+        y, groups or None, weights=weight / rows, groups=params.groups.combine, pos_label=params.pos_label
+    )
     cells = counted.standing_for(rows.astype(np.int64), float(least.min()))
     totals = torch.from_numpy(np.bincount(counted.index.numpy(), weight, minlength=counted.n_cells))
     place = dict(zip(entries, counted.index.tolist(), strict=True))

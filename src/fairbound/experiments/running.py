@@ -27,6 +27,7 @@ from fairbound.fairness import SURROGATES, Cells, Constraint, Covariance, Dispar
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (
     L2,
+    Effort,
     FullBatch,
     SquaredMeasure,
     StratifiedBatches,
@@ -127,7 +128,7 @@ def _run_paper(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult
 
 def _run_fast(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult]:
     problem = make_problem(run, rows)
-    return problem, fit(problem, rows.X, solver="stochastic" if run.batches else "auto")
+    return problem, fit(problem, rows.X, effort=Effort(epochs=20 if run.batches else "auto"))
 
 
 def _constraint(run: Run, measure: str, bound: float) -> Constraint:

@@ -52,8 +52,8 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
     """Write a fitted classifier as ONNX, with the inputs and outputs of `onnx_graph`."""
     if estimator._scores is not None and estimator._scores.posteriors:
         raise ValueError(
-            f"A model with correction={estimator.correction!r} cannot be written as ONNX: its inputs are estimates of "
-            'the group. Train with correction="columns".'
+            "A model whose correction has estimates of the group as inputs cannot be written as ONNX: train with "
+            'Base(classifier, correction="columns").'
         )
     onnx = import_extra("onnx", "to_onnx needs", "onnx")
     target = resolved(Path(path))
@@ -66,8 +66,8 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
-            f"preprocessing={type(encoder).__name__}(...) is a transformer of your own, which cannot be written as "
-            'ONNX: use preprocessing="auto" or None.'
+            f"encoder={type(encoder).__name__}(...) is a transformer of your own, which cannot be written as "
+            'ONNX: use encoder="auto" or None.'
         )
     model = _model(onnx, estimator, torch.float64)
     if not _is_built_in(estimator.module_) and not _runs(model):

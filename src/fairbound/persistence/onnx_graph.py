@@ -144,7 +144,7 @@ class Graph:
         self.add("Identity", z, name="margin")
 
     def _recalibrated(self, gap: str, up: str, calibration: SidedMap) -> str:
-        """Apply the map of `fairbound.estimator.predictor`."""
+        """Apply the map of `fairbound.estimator.recalibration`."""
         theta, one = calibration.threshold, self.number(1.0)
         size = self.add("Abs", gap)
         near = self.add("Sub", one, self.add("Exp", self.add("Neg", size)))

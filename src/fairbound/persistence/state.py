@@ -12,6 +12,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from fairbound._json import Label, Scalar, as_record, decode, encode
+from fairbound._model_settings import Base, Confidence, Groups, Loss, Training
+from fairbound._settings import Settings, check_settings
 from fairbound._values import torch
 from fairbound.data import ColumnFormat
 from fairbound.estimator import ConstrainedClassifier, FitResult, SidedMap, TableEncoder, Temperature, module_inputs
@@ -46,20 +48,44 @@ if TYPE_CHECKING:
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Column = Annotated[int, Meta(ge=0)]
 
-NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble", "correction"}
+NOT_WRITTEN = {"callbacks", "base"}
 """Parameters that are code, or that a trained model no longer needs."""
+
+
+class StoredLoss(Struct, forbid_unknown_fields=True):
+    """The record `Loss` in the file."""
+
+    function: str
+    l2: Literal["auto"] | float
+    class_weight: list[tuple[Label, float]] | str | None
+    regularizers: tuple[StoredTerm | str, ...]
+
+    @classmethod
+    def of(cls, loss: Loss) -> StoredLoss:
+        """Return a record with the name of the function, because a file has no code."""
+        weight, terms = stored_class_weight(loss.class_weight), tuple(stored_terms(loss.regularizers))
+        return cls(loss_name(loss.function), loss.l2, weight, terms)
+
+    def restored(self) -> Loss:
+        """Return the loss."""
+        return Loss(
+            check_loss(self.function),
+            l2=self.l2,
+            class_weight=dict(self.class_weight) if isinstance(self.class_weight, list) else self.class_weight,  # type: ignore[arg-type]  # checked there
+            regularizers=tuple(each if isinstance(each, str) else each.restored() for each in self.regularizers),
+        )
+
+
+RECORDS: dict[str, type[Settings]] = {"groups": Groups, "training": Training, "confidence": Confidence}
 
 PARAMETERS: dict[str, Any] = {
     "constraints": list[StoredLimit | str],
     "hidden": tuple[int, ...],
-    "loss": str,
-    "regularizers": tuple[StoredTerm | str, ...],
-    "class_weight": list[tuple[Label, float]] | str | None,
-    "preprocessing": StoredEncoder | Literal["auto"] | None,
+    "loss": StoredLoss,
+    "encoder": StoredEncoder | Literal["auto"] | None,
     "pos_label": Scalar,
     "sensitive_columns": list[Scalar] | Scalar,
-    "categorical": list[Scalar] | None,
-    "device": str | None,
+    **dict.fromkeys(RECORDS, dict[str, Scalar] | None),
 }
 """The types of parameters that the classifier does not check itself, as they are in the file."""
 
@@ -96,8 +122,8 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
-            f"preprocessing={type(encoder).__name__}(...) is a transformer of your own, but a saved model has no code: "
-            'use preprocessing="auto", or put the transformer before the classifier in a Pipeline, and save the '
+            f"encoder={type(encoder).__name__}(...) is a transformer of your own, but a saved model has no code: "
+            'use encoder="auto", or put the transformer before the classifier in a Pipeline, and save the '
             "classifier of that pipeline."
         )
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in estimator.module_.state_dict().items()}
@@ -122,7 +148,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         formats=estimator.formats_,
         network=StoredNetwork.of(estimator.module_),
         base=described,
-        own_module=estimator.module is not None,
+        own_module=callable(estimator.hidden),
         calibration=calibration.temperature if isinstance(calibration, Temperature) else calibration,
         n_iter=estimator.n_iter_,
         result=estimator.result_,
@@ -164,7 +190,7 @@ def load(
 
 def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> ConstrainedClassifier:
     found: Any = ConstrainedClassifier(**_restored_params(model.params))
-    found._validate_params()
+    check_settings(found)
     found.classes_, found.pos_label_ = model.classes.restored(), model.pos_label
     labels = found.classes_.tolist()
     two = len(labels) == 2
@@ -188,11 +214,11 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
     if model.base is not None:
         in_order = labels[::-1] if two and found.pos_label_ == labels[0] else labels
         found._scores = model.base.restored(arrays, in_order, found.encoder_, given_models(base))
-        found.base, found.correction = found._scores.fitted, model.base.correction
+        found.base = Base(found._scores.fitted, correction=model.base.correction)
     elif base is not None:
         raise ModelFileError("load(path, base=...): the model was trained without a base. Leave base= out.")
     if model.own_module:
-        found.module = found.module_
+        found.hidden = found.module_
     found.calibration_ = _calibration(model.calibration)
     found.n_iter_ = model.n_iter
     found.result_ = model.result
@@ -233,21 +259,24 @@ def _check_shapes(found: Any) -> None:
 
 def _stored_params(estimator: Any) -> dict[str, Any]:
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_WRITTEN}
-    special = {
+    special: dict[str, Any] = {
         "constraints": [StoredLimit.of(each) for each in as_constraints(params["constraints"])],
-        "loss": loss_name(params["loss"]),
-        "regularizers": stored_terms(params["regularizers"]),
-        "class_weight": stored_class_weight(params["class_weight"]),
+        "hidden": () if callable(params["hidden"]) else tuple(params["hidden"]),
     }
-    if isinstance(params["preprocessing"], TableEncoder):
-        special["preprocessing"] = StoredEncoder.of(params["preprocessing"])
+    if (loss := Loss.of(params.pop("loss"))).changed():
+        special["loss"] = StoredLoss.of(loss)
+    for name, kind in RECORDS.items():
+        if (value := params.pop(name)) is not None and (changed := kind.of(value).changed()):
+            special[name] = {key: _plain_setting(each) for key, each in changed.items()}
+    if isinstance(params["encoder"], TableEncoder):
+        special["encoder"] = StoredEncoder.of(params["encoder"])
     if not isinstance(params["random_state"], int | np.integer):
         params["random_state"] = None
-    if params["device"] is not None:
-        params["device"] = str(params["device"])
-    if not isinstance(params["constraint_weight"], str):
-        params["constraint_weight"] = np.asarray(params["constraint_weight"], dtype=np.float64)
-    return {name: special[name] if name in special else plain(value, name) for name, value in params.items()}
+    return special | {name: plain(value, name) for name, value in params.items() if name not in special}
+
+
+def _plain_setting(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float) else str(value)
 
 
 def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
@@ -257,12 +286,9 @@ def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"it has the unknown parameter {unknown[0]!r}")
     params = {name: as_record(value, PARAMETERS.get(name, Any)) for name, value in values.items()}
     params["constraints"] = [each if isinstance(each, str) else each.restored() for each in params["constraints"]]
-    params["regularizers"] = tuple(
-        each if isinstance(each, str) else each.restored() for each in params["regularizers"]
-    )
-    if isinstance(params["preprocessing"], StoredEncoder):
-        params["preprocessing"] = params["preprocessing"].restored()
-    if isinstance(params["class_weight"], list):
-        params["class_weight"] = dict(params["class_weight"])
-    check_loss(params["loss"])
+    if "loss" in params:
+        params["loss"] = params["loss"].restored()
+    params |= {name: kind(**params[name]) for name, kind in RECORDS.items() if params.get(name) is not None}
+    if isinstance(params["encoder"], StoredEncoder):
+        params["encoder"] = params["encoder"].restored()
     return params

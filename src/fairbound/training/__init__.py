@@ -3,6 +3,7 @@
 This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
 """
 
+from fairbound._model_settings import Effort
 from fairbound.training.assessment import (
     Assessment,
     GapSums,
@@ -12,7 +13,6 @@ from fairbound.training.assessment import (
     rates_on_a_handful,
     surrogate_gaps,
 )
-from fairbound.training.effort import PHASES, Effort
 from fairbound.training.fitting import choose_solver, fit, on_rows, tighten
 from fairbound.training.frontiers import (
     FitSeries,
@@ -34,6 +34,7 @@ from fairbound.training.losses import (
 from fairbound.training.mini_batches import FullBatch, StratifiedBatches
 from fairbound.training.models import accepts, assign, blank_linear, evaluation_mode, flatten, make_model, trainable
 from fairbound.training.passes import Passes, open_journal, resumed
+from fairbound.training.phases import PHASES
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.processes import Processes, SharedRows
 from fairbound.training.rows import MatrixRows, Rows

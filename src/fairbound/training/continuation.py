@@ -23,13 +23,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, WarmStart, solve_qp
 from fairbound.training.archive import Archive, Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
-from fairbound.training.effort import PHASES, Effort
 from fairbound.training.last_layer import last_layer
+from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened

@@ -13,12 +13,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.fairness import Cells
 from fairbound.training.archive import Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.continuation import Continuation, HistoryCallback
-from fairbound.training.effort import Effort
 from fairbound.training.mini_batches import MiniBatches, run_mini_batches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import TrainingProblem
@@ -53,7 +53,7 @@ def suitable_threads(n_rows: int, n_parameters: int) -> Iterator[None]:
 # --- fit -------------------------------------------------------------------------------------------------------------
 
 
-Solver = Literal["auto", "quasi-newton", "stochastic"]
+Solver = Literal["quasi-newton", "stochastic"]
 
 
 def on_rows(problem: TrainingProblem, cells: Cells, start: Tensor, dtype: torch.dtype) -> TrainingProblem:
@@ -81,7 +81,6 @@ def fit(
     *,
     loss_weights: Any = None,
     objective: Objective = "accuracy",
-    solver: Solver = "auto",
     effort: Effort | None = None,
     precision: torch.dtype | None = None,
     callback: HistoryCallback | None = None,
@@ -98,10 +97,9 @@ def fit(
     loss_weights : array of shape (n,), optional
     objective : {"accuracy", "loss"}
         What is best under the limits: the most accurate decisions, or the least loss.
-    solver : {"auto", "quasi-newton", "stochastic"}
-        Whole passes, or mini-batches first (`mini_batches`); by default chosen from the size of data and model.
-        Mini-batches leave the module in evaluation mode.
     effort : Effort, optional
+        By its `epochs` it says whether mini-batches come first (`mini_batches`); they leave the module in evaluation
+        mode.
     precision : torch.dtype, optional
         The precision in which the decisions must keep the limits, and which the module has afterwards; by default its
         present one.
@@ -113,9 +111,8 @@ def fit(
         Returns a number, such as the loss on validation rows.  Of the models that keep the limits, the one with the
         least number is then returned.
     """
-    lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
-    if solver == "auto":
-        solver = choose_solver(problem.n_rows, problem.n_parameters)
+    effort = effort or Effort()
+    solver = choose_solver(problem.n_rows, problem.n_parameters) if effort.solver == "auto" else effort.solver
     modes = LayerModes(problem.module)
 
     def begin(state: Continuation) -> list[Tensor]:

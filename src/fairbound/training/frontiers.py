@@ -22,11 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairbound._model_settings import Effort
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.archive import Objective
 from fairbound.training.continuation import Continuation, HistoryCallback
-from fairbound.training.effort import Effort
-from fairbound.training.fitting import Solver, suitable_threads, trains_all_layers
+from fairbound.training.fitting import suitable_threads, trains_all_layers
 from fairbound.training.mini_batches import MiniBatches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import TrainingProblem
@@ -100,7 +100,6 @@ def frontier(
     position: int = 0,
     loss_weights: Any = None,
     objective: Objective = "accuracy",
-    solver: Solver = "quasi-newton",
     effort: Effort | None = None,
     precision: torch.dtype | None = None,
     callback: HistoryCallback | None = None,
@@ -116,11 +115,10 @@ def frontier(
         Bounds, in any order.
     position : int
         Position of the constraint whose bound varies.
-    solver : {"quasi-newton", "stochastic"}
-        How the model without limits is trained; each bound takes whole passes.
     loss_weights, objective, effort, precision, callback, generator
-        As for `fit`.  Each result has its own history and counts of passes.  Those of the loosest bound, which is
-        fitted first, include the free phase.
+        As for `fit`, but mini-batches, if `effort` asks for them, train the model without limits only.  Each result has
+        its own history and counts of passes.  Those of the loosest bound, which is fitted first, include the free
+        phase.
     """
     constraints = problem.system.constraints
     if not 0 <= position < len(constraints):
@@ -135,7 +133,6 @@ def frontier(
         X,
         loss_weights=loss_weights,
         objective=objective,
-        solver=solver,
         effort=effort,
         precision=precision,
         callback=callback,
@@ -174,13 +171,14 @@ class FitSeries:
         *,
         loss_weights: Any = None,
         objective: Objective = "accuracy",
-        solver: Solver = "quasi-newton",
         effort: Effort | None = None,
         precision: torch.dtype | None = None,
         callback: HistoryCallback | None = None,
         generator: torch.Generator | None = None,
         neighbour: Tensor | None = None,
     ) -> None:
+        effort = effort or Effort()
+        solver = "stochastic" if effort.solver == "stochastic" else "quasi-newton"
         self.problem, self.objective, self.solver = problem, objective, solver
         with self._threads():
             modes = LayerModes(problem.module)
@@ -191,7 +189,7 @@ class FitSeries:
             self._last = [] if neighbour is None else [neighbour]
             try:
                 if solver == "stochastic":
-                    MiniBatches(state, modes, generator).find_free_model(state.effort.epochs)
+                    MiniBatches(state, modes, generator).find_free_model(effort.passes)
                 else:
                     state.find_free_model()
             finally:

@@ -26,7 +26,7 @@ from fairbound.fairness import Constraint, Measure, Surrogate, resolve_measure
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 
-class Loss(Protocol):
+class RowLoss(Protocol):
     """A loss of single rows, with its derivative."""
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
@@ -129,15 +129,15 @@ class CallableLoss:
         return gradient
 
 
-LOSSES: dict[str, Loss] = {
+LOSSES: dict[str, RowLoss] = {
     "binary_cross_entropy": CrossEntropy(),
     "cross_entropy": CrossEntropy(),
     "hinge": Hinge(),
 }
 
 
-def resolve_loss(loss: str | Loss | LossFunction) -> Loss:
-    """Return the loss of that name, the `Loss` itself, or a function wrapped as a `Loss`."""
+def resolve_loss(loss: str | RowLoss | LossFunction) -> RowLoss:
+    """Return the loss of that name, the `RowLoss` itself, or a function wrapped as a `RowLoss`."""
     if isinstance(loss, str):
         return lookup(LOSSES, loss, "loss")
     if hasattr(loss, "values") and hasattr(loss, "derivatives"):

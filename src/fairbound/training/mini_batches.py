@@ -175,14 +175,14 @@ def run_mini_batches(state: Continuation, problem: TrainingProblem, batches: Min
     Half of the epochs are without limits, half with them.
     """
     limited = problem.system.n_rows > 0
-    epochs = math.ceil(state.effort.epochs / 2) if limited else state.effort.epochs
+    epochs = math.ceil(state.effort.passes / 2) if limited else state.effort.passes
     batches.find_free_model(epochs)
     if not limited or state.stopped:
         return []
     free = state.assess(problem, state.w)
     if free.kept and not free.degenerate:  # a model near a constant keeps almost every limit; then go on
         return []
-    return batches.approach(problem, max(1, state.effort.epochs - epochs))
+    return batches.approach(problem, max(1, state.effort.passes - epochs))
 
 
 def choose_batch_size(stated: int | None, n_rows: int) -> int:

@@ -27,7 +27,7 @@ from fairbound._journal import digest
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, LimitValues, as_logits
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
-from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
+from fairbound.training.losses import LossFunction, Regularizer, RowLoss, SquaredMeasure, resolve_loss
 from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
 from fairbound.training.passes import Chunk, Passes, tensor_digest
 from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_tensor
@@ -81,7 +81,7 @@ class TrainingProblem:
     def __init__(
         self,
         module: nn.Module,
-        loss: str | Loss | LossFunction,
+        loss: str | RowLoss | LossFunction,
         constraints: Constraint | str | Iterable[Constraint | str],
         cells: Cells,
         *,

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness import Cells, DecisionSurrogate, LimitValues, ReadOutputs, outcome_indicators, read_outputs
-from fairbound.training.losses import Loss
+from fairbound.training.losses import RowLoss
 from fairbound.training.passes import Chunk, Slices
 from fairbound.training.rows import Rows
 
@@ -70,7 +70,7 @@ class SweepTotals:
 
     def __init__(
         self,
-        loss: Loss,
+        loss: RowLoss,
         surrogates: Sequence[DecisionSurrogate],
         outcomes: tuple[int, ...],
         rows: Rows,
