@@ -256,6 +256,14 @@ def test_wrong_columns_are_refused(tmp_path, options, match):
         fitted(source, model=ConstrainedClassifier("disparate_impact >= 0.8"), **{"positive": "yes", **options})
 
 
+@pytest.mark.parametrize("name", ["y", "sensitive_features", "sample_weight"])
+def test_arrays_in_place_of_names_are_refused(tmp_path, name):
+    source = write(planted(300), tmp_path, "file")
+    given = {"y": "label", "sensitive_features": "sex", "sample_weight": None, name: np.zeros(3)}
+    with pytest.raises(TypeError, match="must be"):
+        ConstrainedClassifier("disparate_impact >= 0.8").fit(source, **given)
+
+
 def test_the_positive_label_of_the_estimator_is_used(tmp_path):
     columns = planted(600)
     columns["label"] = (columns["label"] == "yes").astype(int)

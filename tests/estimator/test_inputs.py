@@ -436,15 +436,6 @@ def test_shared_inputs_are_encoded_once_for_equal_encoders_and_anew_for_others()
     assert one.transform(shared.take(slice(2))).tolist() == first[:2].tolist()
 
 
-def test_shared_inputs_read_a_column_as_words_once():
-    X = pd.DataFrame({"job": ["cook", "nurse", None]})
-    plain, shared = read_inputs(X), share_inputs(X)
-    assert shared.words(0) is shared.words(0)
-    assert plain.words(0) is not plain.words(0)
-    assert shared.words(0).tolist() == plain.words(0).tolist()
-    assert shared.take(slice(1)).words(0).tolist() == ["cook"]
-
-
 def test_text_of_training_as_numbers_is_matched_or_refused():
     clf = fitted(["1", "2", "A1", "3"] * 10)
     assert asked(clf, [1, 2]) == asked(clf, ["1", "2"]) == asked(clf, [1.0, 2.0])

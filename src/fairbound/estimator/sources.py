@@ -45,7 +45,8 @@ class SourceReader:
     def read(self, source: Source, further: Sequence[str]) -> tuple[Dataset, Inputs, Any, dict[str, Any]]:
         """Return the rows, the inputs and the labels as `fit` takes them, and further columns."""
         with together(self.processes):
-            if not self.sensitive and self.params.constraints:
+            named = not isinstance(self.sensitive, list | tuple) or self.sensitive
+            if not named and self.params.constraints:
                 raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
         data, columns = read_source(
             source,

@@ -22,7 +22,8 @@ from fairbound.data import Dataset, count_rows
 from fairbound.evaluation import Repeats
 from fairbound.fairness import Constraint, shortest
 from fairbound.studies.folder import write_study
-from fairbound.studies.judged import explain, scores_by
+from fairbound.studies.importance import explain
+from fairbound.studies.judged import scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.parts import (
     Part,
