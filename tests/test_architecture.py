@@ -1,7 +1,7 @@
 """The rooms of the package and who may use whom.
 
     data, fairness, sqp → training → estimator → persistence
-    fairness → evaluation → estimator → studies → experiments → cli;    summary → report
+    fairness → evaluation → estimator → studies → report → experiments → cli
 
 The imports are read from the source (`ast`), those inside functions and under TYPE_CHECKING among them.
 """
@@ -33,18 +33,18 @@ MAY_USE: dict[str, set[str]] = {
     "evaluation": {"fairness"},
     "estimator": BOTTOM | {"training", "evaluation"},
     "persistence": {"data", "fairness", "estimator"},
-    "report": set(),
-    "studies": BOTTOM | {"training", "evaluation", "estimator", "report"},
+    "studies": BOTTOM | {"training", "evaluation", "estimator"},
+    "report": {"evaluation", "studies"},
     "experiments": BOTTOM | {"training", "evaluation", "estimator", "studies", "report", ROOT},
     "cli": BOTTOM | {"training", "evaluation", "estimator", "studies", "report", "experiments", ROOT},
     "__main__": {"cli"},
     ROOT: BOTTOM | {"training", "evaluation", "estimator", "persistence", "studies", "report"},
 }
-# A model saves itself: the methods of the classifier call `persistence` when they are used, and only then.
-WHEN_CALLED = {("estimator", "persistence")}
+# A model saves itself, and a study writes its report: such methods call the room above when they are used.
+WHEN_CALLED = {("estimator", "persistence"), ("studies", "report")}
 # Modules such as `_words.py` are tools without a subject: every room may use them, and they use only each other.
-# `report` knows only the dictionary that it is given, how files are read and written, how text is made harmless, how
-# groups and counts are written, and what to install for its pages.
+# `report` knows the records that it is given, how files are written, how text is made harmless, how groups and counts
+# are written, and what to install for its pages.
 SOME_TOOLS = {"report": {"_errors", "_files", "_words"}}
 # What a room must not know, besides other rooms.
 FOREIGN: dict[str, set[str]] = {
@@ -222,7 +222,7 @@ def test_the_sum_of_code_lines_only_falls():
         ("fairbound.estimator.classifier", "from fairbound.persistence import save_estimator"),
         ("fairbound.training.trainer", "from fairbound.estimator import ConstrainedClassifier"),
         ("fairbound.evaluation.certificate", "from fairbound.training import models"),
-        ("fairbound.report.render", "from fairbound.evaluation import summary"),
+        ("fairbound.report.render", "from fairbound.training import fit"),
         ("fairbound.report.render", "from fairbound._values import check_weights"),
         ("fairbound._words", "from fairbound.data import Dataset"),
         ("fairbound.attic.old", "import math"),

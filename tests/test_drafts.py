@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fairbound import ConstrainedClassifier, Monitor
 from fairbound._files import draft_beside, publish, write_file
 
 
@@ -87,3 +88,14 @@ def test_a_folder_that_is_half_replaced_has_no_mark(steps, tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         publish(fresh, final, replace=True, ours=OURS)
     assert (final / "mark").exists() == (steps == 0)
+
+
+@pytest.mark.parametrize(("name", "said"), [("a\0b", "NUL"), ("", "empty"), (".", "a folder")])
+def test_names_that_no_file_can_have_are_refused_in_a_sentence(name, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    watched = Monitor("disparate_impact >= 0.8")
+    with pytest.raises((ValueError, IsADirectoryError), match=said):
+        watched.save(name)
+    if said != "a folder":
+        with pytest.raises(ValueError, match=said):
+            ConstrainedClassifier().fit([[0.0], [1.0]], [0, 1], resume=name)

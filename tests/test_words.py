@@ -14,6 +14,8 @@ from fairbound._words import (
     EVERYONE,
     TextTable,
     as_text,
+    at_least,
+    at_most,
     did_you_mean,
     escaped_json,
     for_spreadsheet,
@@ -22,8 +24,8 @@ from fairbound._words import (
     visible,
 )
 from fairbound.experiments.exhibits import plain_table
-from fairbound.report.card import escaped
-from fairbound.report.templating import escaped as label
+from fairbound.report.figures import escaped as label
+from fairbound.report.templating import escaped
 
 MEASURES = ["disparate_impact", "demographic_parity", "equal_opportunity", "equalized_odds", "selection_rate"]
 DATASETS = ["law", "dutch", "adult", "acsincome", "acsincome_us"]
@@ -83,6 +85,14 @@ def test_a_group_called_everyone_is_told_from_everyone():
 
 def test_groups_of_an_intersection_read_the_same_from_json():
     assert as_text(("f", 3)) == as_text(["f", 3]) == "f & 3"
+
+
+@given(value=st.floats(-2.0, 2.0))
+def test_bounds_are_rounded_outwards(value):
+    # At least and at most promise something; 1e-9 is the rounding that 0.8 is allowed to have.
+    assert float(at_least(value)) <= value + 1e-9
+    assert float(at_most(value)) >= value - 1e-9
+    assert float(at_most(value)) - float(at_least(value)) <= 1.1e-4
 
 
 def test_a_list_shows_the_beginning_of_what_is_long():

@@ -147,12 +147,22 @@ CONTENT = "content"
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError if nothing can be written to a path because of its name."""
+    name = os.fspath(path)
+    if not name or "\0" in name:
+        raise ValueError(
+            f"{name!r} cannot be the name of a file: {'it has a NUL character' if name else 'it is empty'}."
+        )
+
+
 @contextmanager
 def draft_beside(final: Path, said: str = "") -> Iterator[Path]:
     """Create a temporary folder in the nearest existing folder above `final`, and remove it at the end.
 
     Error messages call the destination `said`.
     """
+    check_name(final)
     said = said or str(final)
     place = final.absolute().parent
     while not place.exists():
@@ -201,7 +211,10 @@ def publish(fresh: Path, final: Path, *, replace: bool = False, ours: Sequence[s
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = True) -> None:
     """Write a file atomically; if the path is a symbolic link, write the file that it points to."""
+    check_name(path)
     final = resolved(Path(path))
+    if final.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
     with draft_beside(final) as draft:
         fresh = draft / CONTENT
         fresh.write_bytes(data)

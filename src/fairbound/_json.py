@@ -1,4 +1,4 @@
-"""JSON from values of any kind, and JSON parsed as the type of an annotation, by msgspec.
+"""JSON from records, and JSON parsed as the type of an annotation, by msgspec.
 
 Numbers that are not finite are null.  Groups are words, numbers or tuples of them.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
 import msgspec
 import numpy as np
@@ -53,6 +53,25 @@ def as_json(value: Any) -> Any:
     return [as_json(entry) for entry in value] if isinstance(value, tuple | list) else str(value)
 
 
+def encode(record: Any, indent: int | None = None) -> bytes:
+    """Return a record as JSON; keys of any type become text.
+
+    >>> encode({("a", 1): (np.float64(0.5), float("nan"))})
+    b'{"a & 1":[0.5,null]}'
+    """
+    found = msgspec.json.encode(record, enc_hook=_plain)
+    return found if indent is None else msgspec.json.format(found, indent=indent)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else as_text(value)  # a tuple is a key
+
+
+def plain(record: Any) -> Any:
+    """Return a record as dictionaries, lists, text and numbers; numbers that are not finite become None."""
+    return msgspec.json.decode(encode(record))
+
+
 def decode(data: bytes | msgspec.Raw, kind: Any = Any) -> Any:
     """Parse JSON as the type of an annotation; ValueError if it is not JSON, or of another type."""
     try:
@@ -75,6 +94,6 @@ def _read(kind: Any, value: Any) -> Any:
         return math.nan if value is None else msgspec.convert(value, float)
     if kind is Hashable:
         return msgspec.convert(value, Label)
-    if kind is np.ndarray:
+    if np.ndarray in (kind, get_origin(kind)):
         return np.array(value, dtype=np.float64)
     raise NotImplementedError(f"{kind!r} is not read from files")

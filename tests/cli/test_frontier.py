@@ -21,7 +21,7 @@ def test_the_frontier_of_a_file(fairbound, loans, tmp_path):
     assert "points for the next 0.01" in found.stdout
     run = tmp_path / "run"
     assert {each.name for each in run.iterdir()} == {
-        "frontier.csv", "frontier.json", "limits.lock", "model", "model-card.md", "models", "report.html",
+        "frontier.csv", "limits.lock", "model", "model-card.md", "models", "report.html",
         "summary.json",
     }  # fmt: skip
     with (run / "frontier.csv").open(encoding="utf-8", newline="") as stream:
@@ -40,15 +40,15 @@ def test_the_frontier_of_a_file(fairbound, loans, tmp_path):
 
 def test_each_model_has_the_record_of_its_own_bound(fairbound, loans, tmp_path):
     fairbound("frontier", loans, *LOANS, *BOUNDS, "--out", "run", "--quiet")
-    points = json.loads((tmp_path / "run" / "frontier.json").read_text(encoding="utf-8"))["points"]
+    points = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["frontier"]
     for point in points:
         result = load_model(str(tmp_path / "run" / "models" / f"{point['bound']:g}")).result_
         assert result.limits[0].limit == f"disparate_impact >= {point['bound']:g}"
-        assert result.limits[0].reached == point["training_value"]
-        assert result.accuracy == point["training_accuracy"]
+        assert result.limits[0].reached == point["training"]["value"]
+        assert result.accuracy == point["training"]["accuracy"]["value"]
         assert result.kept
         rates = {group.group: group.rates["1"]["selection_rate"] for group in result.groups}
-        assert rates["female"] / rates["male"] == pytest.approx(point["training_value"], abs=1e-12)
+        assert rates["female"] / rates["male"] == pytest.approx(point["training"]["value"], abs=1e-12)
 
 
 def test_bounds_that_agree_in_six_digits_have_folders_of_their_own(fairbound, loans, tmp_path):
@@ -86,11 +86,11 @@ def test_groups_of_few_rows(fairbound, tmp_path, small_groups):
     found = fairbound(
         "frontier", table, *LOANS, "--bounds", 0.5, 0.8, "--small-groups", small_groups, "--json", "--out", "run"
     )  # fmt: skip
-    points = json.loads(found.stdout)["points"]
+    points = json.loads(found.stdout)["frontier"]
     for point in points:
         limit = load_model(str(tmp_path / "run" / "models" / f"{point['bound']:g}")).result_.limits[0]
-        assert (limit.reached, limit.kept) == (point["training_value"], point["training_kept"])
-    assert (found.code == 0) == all(point["training_kept"] for point in points)
+        assert (limit.reached, limit.kept) == (point["training"]["value"], point["training"]["kept"])
+    assert (found.code == 0) == all(point["training"]["kept"] for point in points)
 
 
 def test_the_default_grid_and_differences(fairbound, loans):
@@ -98,7 +98,7 @@ def test_the_default_grid_and_differences(fairbound, loans):
         "frontier", loans, *LOANS, "--measure", "equal_opportunity", "--bounds", 0.05, 0.1, "--no-models", "--json",
         "--out", "run",
     )  # fmt: skip
-    points = json.loads(found.stdout)["points"]
+    points = json.loads(found.stdout)["frontier"]
     assert [point["bound"] for point in points] == [0.1, 0.05]  # from loose to strict
     assert not any(name.endswith("models") for name in json.loads(found.stdout)["files"])
 
@@ -117,14 +117,14 @@ def test_an_interrupt_leaves_the_finished_bounds(fairbound, loans, monkeypatch, 
     interrupt_when(monkeypatch, "Training for 3 bounds: exact")
     found = fairbound("frontier", loans, *LOANS, "--bounds", 0.4, 0.8, 0.9, "--out", "run", "--json")
     assert found.code == 130
-    finished = json.loads(found.stdout)["points"]
+    finished = json.loads(found.stdout)["frontier"]
     assert 0 < len(finished) < 3
-    assert all(point["training_kept"] for point in finished)
+    assert all(point["training"]["kept"] for point in finished)
     assert says(found.stderr, f"Interrupted: run has the {len(finished)} of 3 bounds", "finished: 0.4")
     assert len(list((tmp_path / "run" / "models").iterdir())) == len(finished)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert f"The run was interrupted. This report is about the {len(finished)} of 3 bounds" in page
-    written = json.loads((tmp_path / "run" / "frontier.json").read_text(encoding="utf-8"))
+    written = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     assert written["interrupted"]
     assert written["label"]
 

@@ -36,10 +36,9 @@ def test_a_streamed_run_has_the_model_and_the_numbers_of_one_in_memory(fairbound
     weights = [json.loads((each / "model" / "model.json").read_text())["data"] for each in (kept, streamed)]
     assert weights[0] == weights[1]
     first, second = (json.loads((each / "summary.json").read_text("utf-8")) for each in (kept, streamed))
-    assert second["parts"]["training"] == first["parts"]["training"]
-    assert second["changes"] == first["changes"]
+    assert second["training"] == first["training"]
     for each in (first, second):
-        for name in ("reproduction", "run"):
+        for name in ("reproduction", "fit"):
             del each[name]
     assert second == first
     decided = [
@@ -62,10 +61,8 @@ def test_a_streamed_run_has_the_model_and_the_numbers_of_one_in_memory(fairbound
 def test_a_folder_of_files_with_held_out_rows_and_a_network(fairbound, parquet, tmp_path):
     found = fairbound("train", parquet, *LOANS, "--require", LIMIT, "--model", "mlp:3", "--out", "run", "--json")
     assert found.code in (0, 1), found.stderr
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
-    rows = metrics["rows"]
-    assert rows["training"] + rows["held_out"] == 1500
-    assert rows["held_out"] == 300
+    metrics = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
+    assert [metrics[part]["after"]["rows"] for part in ("training", "held_out")] == [1200, 300]
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 
 
@@ -74,10 +71,10 @@ def test_a_streamed_frontier_has_the_points_of_one_in_memory(fairbound, loans, t
     codes = [fairbound(*options, "--out", "kept").code, fairbound(*options, "--out", "streamed", *TINY).code]
     assert codes[0] == codes[1]
     kept, streamed = (
-        json.loads((tmp_path / name / "frontier.json").read_text("utf-8")) for name in ("kept", "streamed")
+        json.loads((tmp_path / name / "summary.json").read_text("utf-8")) for name in ("kept", "streamed")
     )
-    assert len(kept["points"]) == 2
-    assert streamed["points"] == kept["points"]
+    assert len(kept["frontier"]) == 2
+    assert streamed["frontier"] == kept["frontier"]
     names = sorted(each.name for each in (tmp_path / "kept" / "models").iterdir())
     for name in names:
         one, other = (tmp_path / run / "models" / name / "model.json" for run in ("kept", "streamed"))
@@ -94,14 +91,14 @@ def test_held_out_rows_of_another_file(fairbound, loans, parquet, tmp_path, kind
         columns["income"] = [float(value) if value else None for value in columns["income"]]
         test = tmp_path / "test.parquet"
         pq.write_table(pa.table({"further": list(range(len(rows))), **columns}), test)
-    options = ("train", loans, *LOANS, "--model", "linear", "--test-file", test, "--class-weight", "balanced")
+    options = ("train", loans, *LOANS, "--model", "linear", "--test", test, "--class-weight", "balanced")
     assert fairbound(*options, "--out", "streamed", *TINY).code == 0
     assert fairbound(*options, "--out", "kept").code == 0
     kept, streamed = (
         json.loads((tmp_path / name / "summary.json").read_text("utf-8")) for name in ("kept", "streamed")
     )
-    assert streamed["parts"] == kept["parts"]
-    assert streamed["parts"]["held_out"]["rows"] == 150
+    assert (streamed["training"], streamed["held_out"]) == (kept["training"], kept["held_out"])
+    assert streamed["held_out"]["after"]["rows"] == 150
 
 
 @pytest.mark.parametrize(
@@ -114,7 +111,7 @@ def test_held_out_rows_of_another_file(fairbound, loans, parquet, tmp_path, kind
 )
 def test_a_file_of_held_out_rows_that_does_not_fit(fairbound, loans, tmp_path, rows, parts):
     test = write_csv(tmp_path / "test.csv", LOAN_COLUMNS, rows)
-    found = fairbound("train", loans, *LOANS, "--test-file", test, "--out", "run", *TINY)
+    found = fairbound("train", loans, *LOANS, "--test", test, "--out", "run", *TINY)
     assert found.code == 2
     assert says(found.stderr, *parts)
 
@@ -140,7 +137,7 @@ def test_every_option_gives_the_same_run_on_rows_in_files(fairbound, tmp_path, f
     first, second = (json.loads((tmp_path / each / "summary.json").read_text("utf-8")) for each in ("kept", "files"))
     for each in (first, second):
         for name in ("seconds", "created", "written", "command"):
-            for part in (each["run"], each["reproduction"], each["reproduction"]["lock"]):
+            for part in (each["fit"], each["reproduction"], each["reproduction"]["lock"]):
                 part.pop(name, None)
     assert second == first
     one, other = (json.loads((tmp_path / each / "model" / "model.json").read_text()) for each in ("kept", "files"))

@@ -153,10 +153,10 @@ def test_bad_runs_are_one_sentence(fairbound, run, tmp_path):
     assert "CARD.md exists already" in refused("run", "--out", (tmp_path / "CARD.md").write_text("x") and "CARD.md")
     summary = run / "summary.json"
     summary.write_text(summary.read_text(encoding="utf-8")[:1000], encoding="utf-8")
-    assert "is not a summary: it is not JSON" in refused("run")
+    assert "is not a summary: Input data was truncated" in refused("run")
     assert (run / "report.html").stat().st_size > 1000
-    shutil.copy(run / "metrics.json", summary)
-    assert "This is not a summary" in refused("run")
+    shutil.copy(run / "limits.lock", summary)
+    assert "is not a summary: Object missing required field" in refused("run")
 
 
 def test_notes_have_the_order_of_the_columns_not_of_the_rows():

@@ -45,15 +45,6 @@ def test_help_of_every_command(fairbound, command):
         assert shown.stdout.startswith(f"Usage: {' '.join(['fairbound', *command])} ")
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in ([], ["data"])], ids=" ".join)
-def test_every_command_has_examples_and_the_common_options(fairbound, command):
-    page = fairbound(*command, "--help").stdout
-    assert "Examples:" in page
-    assert f"$ fairbound {' '.join(command)}" in page
-    assert "--json" in page
-    assert "--quiet" in page
-
-
 @pytest.mark.parametrize(("given", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
 def test_threads_do_not_spin_unless_asked_to(given, used, monkeypatch, capsys):
     monkeypatch.setenv("OMP_WAIT_POLICY", given or "")  # so that it is put back afterwards
@@ -69,11 +60,6 @@ def test_the_list_of_commands_is_complete():
     found = [[command.name] for command in make_program().registered_commands]
     found += [[name, each.name] for name, group in groups.items() for each in group.registered_commands]
     assert sorted(map(str, found)) == sorted(str(command) for command in COMMANDS if command not in ([], ["data"]))
-
-
-def test_without_a_command_the_help_is_shown(fairbound):
-    assert fairbound().stdout == fairbound("--help").stdout
-    assert fairbound("data").stdout == fairbound("data", "--help").stdout
 
 
 def test_the_version(fairbound):
@@ -105,11 +91,6 @@ def test_several_values_of_an_option_in_a_row(fairbound, decisions):
     assert row.code == 0
     assert row.stdout == repeated.stdout
     assert '"region"' in row.stdout
-
-
-def test_a_word_before_the_file_is_not_taken_for_a_value(fairbound, decisions):
-    options = ["--target", "approved", "--prediction", "decision", "--positive", "yes", "--quiet"]
-    assert fairbound("audit", "--sensitive", "sex", decisions, *options).code == 0
 
 
 def test_errors_of_the_system_name_the_file():

@@ -14,18 +14,10 @@ from tests.cli.processes import environment
 
 from fairbound import ConstrainedClassifier, load_dataset
 
-MOST_MOVED = 150
-"""Decisions of 20,798 that two processes may change, measured: 2 at 0.9 and 100 at 0.95.
+MOST_MOVED_BY_THE_SAMPLE = 150
+"""Decisions of 20,798 that the order of rows may change at 0.95, measured: 1 to 98.
 
-All of them come from the solver: with one process the passes are in single precision, and the search at the end goes
-another way for a difference in the last digit.  The rows of all parts are the same.
-"""
-
-MOST_MOVED_BY_ORDER = 30
-"""Decisions of 20,798 that the order of rows or columns, or other names of groups, may change at 0.95.
-
-Measured: 11 to 15, 7 to 12, and 12.  Sums in another order differ in the last digit; the search at the end goes another
-way for it.
+Beyond 20,000 rows a fit begins on a sample, drawn by the places of the rows.
 """
 
 LOOSE = "disparate_impact >= 0.4"
@@ -45,11 +37,10 @@ def test_rows_in_memory_and_in_parts_are_held_out_alike(fairbound, tmp_path):
         assert codes[0] == codes[1] in (0, 1)
         found = [json.loads((run / "summary.json").read_text("utf-8")) for run in runs]
         for each in found:
-            for part in each["parts"].values():
-                for model in ("before", "after"):
-                    part[model].pop("scores", None)
-        assert found[0]["parts"]["held_out"]["rows"] > 150
-        assert found[0]["parts"] == found[1]["parts"]
+            each["held_out"]["after"]["scores"] = None
+        assert found[0]["held_out"]["after"]["rows"] > 150
+        for part in ("training", "held_out"):
+            assert found[0][part] == found[1][part]
         weights = [json.loads((run / "model" / "model.json").read_text())["data"] for run in runs]
         assert weights[0] == weights[1]
 
@@ -80,29 +71,34 @@ def test_law_in_memory_in_parts_and_by_two_processes(tmp_path, bound):
         subprocess.run(run, cwd=tmp_path, env=environment(), capture_output=True, check=True)
         with (tmp_path / f"{way}.csv").open(newline="", encoding="utf-8") as stream:
             decided[way] = np.array([row["prediction"] for row in csv.DictReader(stream)])
-        held_out[way] = json.loads((tmp_path / way / "summary.json").read_text("utf-8"))["parts"]["held_out"]["rows"]
+        held_out[way] = json.loads((tmp_path / way / "summary.json").read_text("utf-8"))["held_out"]["after"]["rows"]
     assert len(set(codes.values())) == 1
     assert len(set(held_out.values())) == 1
     assert (decided["memory"] != decided["parts"]).sum() == 0
-    assert (decided["memory"] != decided["processes"]).sum() <= MOST_MOVED
+    assert (decided["memory"] != decided["processes"]).sum() == 0
 
 
-@pytest.mark.slow
-def test_the_order_of_rows_and_columns_and_the_names_of_groups_move_few_decisions():
-    law = load_dataset("law")
+def moved(n):
+    """Return how many decisions on n rows change with the order of rows and columns, and the names of groups."""
+    law = load_dataset("law").take(range(n))
     X, y, race = law.frame(), law.y, law.groups("race")
     draw = np.random.default_rng(0)
 
     def decided(X, y, race, rows=None):
         model = ConstrainedClassifier("disparate_impact >= 0.95")
-        rows = np.arange(len(y)) if rows is None else rows
+        rows = np.arange(n) if rows is None else rows
         return model.fit(X.iloc[rows], y[rows], sensitive_features=race[rows]).predict(X)
 
     first = decided(X, y, race)
-    moved = {f"rows {turn}": decided(X, y, race, draw.permutation(len(y))) for turn in range(2)}
-    moved |= {f"columns {turn}": decided(X[list(draw.permutation(X.columns))], y, race) for turn in range(2)}
-    other = np.array([{"White": "a"}.get(each, "z") for each in race])
-    moved["names"] = decided(X, y, other)
-    assert {
-        name: int((each != first).sum()) for name, each in moved.items() if (each != first).sum() > MOST_MOVED_BY_ORDER
-    } == {}
+    others = {f"rows {turn}": decided(X, y, race, draw.permutation(n)) for turn in range(2)}
+    others |= {f"columns {turn}": decided(X[list(draw.permutation(X.columns))], y, race) for turn in range(2)}
+    others["names"] = decided(X, y, np.array([{"White": "a"}.get(each, "z") for each in race]))
+    return {name: int((each != first).sum()) for name, each in others.items()}
+
+
+@pytest.mark.slow
+def test_the_order_of_rows_and_columns_and_the_names_of_groups_move_no_decision():
+    assert set(moved(20_000).values()) == {0}
+    found = moved(20_798)
+    assert max(found.pop("rows 0"), found.pop("rows 1")) <= MOST_MOVED_BY_THE_SAMPLE
+    assert set(found.values()) == {0}

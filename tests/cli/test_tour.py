@@ -34,10 +34,10 @@ def test_the_tour(fairbound, tmp_path):
     assert suggestion is not None
     limit = suggestion[0]
     trained = fairbound("train", path, *given, "--require", limit, "--out", "model")
-    metrics = json.loads((tmp_path / "model" / "metrics.json").read_text(encoding="utf-8"))
+    metrics = json.loads((tmp_path / "model" / "summary.json").read_text(encoding="utf-8"))
     assert trained.code == (0 if metrics["kept"] else 1)
     assert metrics["limits"][0]["text"] == limit
-    assert metrics["limits"][0]["training"]["after"]["kept"]
+    assert metrics["training"]["limits"][0]["after"]["kept"]
 
     # Decide, and have the decisions audited and certified.
     assert fairbound("predict", "model", path, "--out", "decided.csv").code == 0

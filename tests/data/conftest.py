@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fairbound.data import DATASETS
-from fairbound.data.loading import ADULT_COLUMNS
+from fairbound.data.catalogue import ADULT_COLUMNS
 
 
 @dataclass
@@ -73,7 +73,7 @@ def server(monkeypatch) -> Iterator[Server]:
 def cache(tmp_path, monkeypatch) -> Path:
     """Give each test an empty cache, so that none touches that of the user."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr("fairbound.data.files.cache_folder", lambda: folder)
+    monkeypatch.setattr("fairbound.data.download.cache_folder", lambda: folder)
     return folder
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.data.conftest import adult_members, adult_rows, zipped
 
 from fairbound.data import DATASETS, load_dataset
-from fairbound.data.loading import ADULT_COLUMNS, parse_adult
+from fairbound.data.catalogue import ADULT_COLUMNS, parse_adult
 
 
 def frame(rows: list[dict[str, str]]) -> pd.DataFrame:

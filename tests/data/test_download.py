@@ -10,7 +10,7 @@ import sys
 import pytest
 from tests.data.conftest import files_in, zipped
 
-from fairbound.data.files import DownloadError, ProgressLine, download, record_path
+from fairbound.data.download import DownloadError, ProgressLine, download, record_path
 
 CONTENT = b"sex,age\n" + b"female,30\n" * 40_000  # a few blocks of the download
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from fairbound.data import load_dataset
-from fairbound.data.table import LIBRARIES, installed_backend, make_frame
+from fairbound.data.table import installed_backend, make_frame
+from fairbound.data.taken import LIBRARIES
 
 COLUMNS = {
     "count": np.array([1, 2, 3]),

@@ -260,26 +260,6 @@ def test_weights_have_wider_intervals_and_say_so():
     assert weighted.group("a").labels[1] == pytest.approx(w[(group == "a") & (y == 1)].sum())
 
 
-def test_labels_of_any_kind_and_the_positive_one():
-    y, decision = ["good", "bad", "good", "bad"] * 10, ["good", "good", "bad", "bad"] * 10
-    group = ["x"] * 20 + ["y"] * 20
-    assert audit(y, decision, group).classes == ("bad", "good")
-    turned = audit(y, decision, group, pos_label="bad")
-    assert turned.classes == ("good", "bad")
-    assert "positive label 'bad'" in str(turned)
-    assert list(turned.group("x").rates) == ["bad"]
-
-
-def test_the_page_as_text():
-    y, decision, group = rows(("a", 1, 1, 40), ("a", 0, 0, 60), ("b", 1, 1, 20), ("b", 1, 0, 20), ("b", 0, 0, 60))
-    text = str(audit(y, decision, group))
-    assert text.startswith("Audit of 200 rows, positive label 1, 95% intervals")
-    line = next(line for line in text.splitlines() if line.startswith("  disparate_impact"))
-    assert line.split()[:4] == ["disparate_impact", "a,", "b", "0.500"]
-    assert "0.400 [0.303, 0.503]" in text
-    assert max(map(len, text.splitlines())) <= 120
-
-
 def test_the_page_as_html_escapes_what_users_wrote():
     y, decision = [0, 1] * 20, [1, 0] * 20
     page = audit(y, decision, {"<script>alert(1)</script>": ["<b>", "&"] * 20})._repr_html_()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from sklearn.model_selection import train_test_split
 from tests.evaluation.helpers import Population, selected_at
 
 from fairbound import Constraint, Measure
@@ -120,17 +119,6 @@ def test_the_simulation_would_notice_a_certificate_that_errs():
     assert passes > ALPHA + tolerance(100)
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_intervals_of_all_rates_hold_together(confidence):
-    population, rng, draws = selected_at((0.6, 0.5, 0.4, 0.3)), np.random.default_rng(5), 60
-    truths = dict(enumerate((0.6, 0.5, 0.4, 0.3)))
-    held = 0
-    for _ in range(draws):
-        certificate = certify(*population.draw(rng, 200), "disparate_impact >= 0.4", confidence)
-        held += all(rate.lower <= truths[rate.group] <= rate.upper for rate in certificate.rates)
-    assert held / draws >= confidence - 3 * np.sqrt(confidence * (1 - confidence) / draws)
-
-
 @pytest.mark.parametrize("weights_known", [True, False])
 def test_weighted_rows_at_the_limit(weights_known):
     # Weights 1 and 2, heavier rows selected less often: weighted rates 0.56 and 0.42, ratio 0.75.
@@ -152,20 +140,3 @@ def test_weighted_rows_at_the_limit(weights_known):
         expected = Verdict.INCONCLUSIVE if weights_known else Verdict.NOT_CERTIFIABLE
         assert certificate.limits[0].verdict in (expected, Verdict.PASS)
     assert passes / draws <= ALPHA + tolerance(draws)
-
-
-@pytest.mark.slow
-def test_a_stratified_test_part_errs_no_more_often():
-    # Of 2,500 independent rows a fifth is held out, with the same shares of group and label: less variable than draws.
-    population, rng, draws = Population((0.6, 0.4), (0.6, 0.5), (0.9, 0.84), (0.2, 0.12)), np.random.default_rng(8), 100
-    verdicts = []
-    for _ in range(draws):
-        y, decision, group = population.draw(rng, 2500)
-        _, held_out = train_test_split(
-            np.arange(2500), test_size=0.2, stratify=2 * group + y, random_state=int(rng.integers(2**31))
-        )
-        # Selection rates 0.62 and 0.48.
-        found = certify(y[held_out], decision[held_out], group[held_out], "demographic_parity <= 0.14")
-        verdicts.append(found.verdict)
-    assert verdicts.count(Verdict.PASS) / draws <= ALPHA + tolerance(draws)
-    assert verdicts.count(Verdict.FAIL) / draws <= ALPHA + tolerance(draws)

@@ -8,7 +8,6 @@ import time
 
 import numpy as np
 import pytest
-from scipy import stats
 from tests.refusals import says
 
 from fairbound import Measure, Monitor, certify, rate_limit
@@ -31,9 +30,6 @@ def watched(limits, batches, **settings):
     for batch in batches:
         monitor.update(*batch)
     return monitor
-
-
-# --- evidence --------------------------------------------------------------------------------------------------------
 
 
 def test_row_by_row_the_evidence_is_the_mean_of_both_e_processes():
@@ -118,15 +114,6 @@ def test_a_batch_sorted_by_decision_or_outcome_raises_no_false_alarm(order):
     assert sum(sorted_stream(rng, order, 1, 3000) for _ in range(20)) == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("order", SORTED)
-def test_sorted_streams_exactly_at_the_limits_seldom_raise_an_alarm(order):
-    """The figures are in docs/monitor.md."""
-    rng = np.random.default_rng(1)
-    alarms = sum(sorted_stream(rng, order, 10, 1000) for _ in range(200))
-    assert stats.binomtest(alarms, 200, 0.05, alternative="greater").pvalue > 0.01, alarms
-
-
 def test_the_order_of_rows_is_drawn_from_the_seed_in_the_state(tmp_path):
     batch = rows(900, {"a": 0.4, "b": 0.6})
     found = {seed: watched(LIMIT, [batch, batch], seed=seed) for seed in (0, 1)}
@@ -205,9 +192,6 @@ def test_equalized_odds_watches_both_rates():
     assert len(monitor.limits[0].requirements) == 4
 
 
-# --- groups ----------------------------------------------------------------------------------------------------------
-
-
 def test_without_evidence_the_requirement_of_the_least_margin_is_most_in_doubt():
     rng = np.random.default_rng(2)
     groups = np.array(["f", "m"] * 300)
@@ -277,9 +261,6 @@ def test_identifiers_are_refused_before_the_work(groups, words):
     assert time.process_time() - started < 5
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
@@ -347,9 +328,6 @@ def test_a_batch_is_recognised_by_name_and_by_content():
         monitor.has_counted("monday", "22")
     with pytest.raises(ValueError, match="tuesday has the same content as monday"):
         monitor.update([1, 0], ["a", "b"], name="tuesday", digest="11")
-
-
-# --- the state file --------------------------------------------------------------------------------------------------
 
 
 def labelled_rows(n, seed):

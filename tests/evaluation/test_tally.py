@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.helpers import rows
@@ -120,7 +118,7 @@ def test_weights_far_apart_lose_no_digits(name, labels, light):
     grouping = tally.cells.groupings[0]
     counted = group_sums(tally.decisions, tally.cells, grouping, 1)
     trained = group_sums(
-        cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes)), cells, cells.groupings[0], 1
+        cells.sums(decision_indicators(np.asarray(decision), cells.outcomes)), cells, cells.groupings[0], 1
     )
     shares = statistics(tally, RATES[name], grouping, 1)
     for g in range(3):
@@ -143,8 +141,8 @@ def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
     limit = Constraint(None, measure=name)
     cells = Cells.build(y, group, weights=w)
     system = ConstraintSystem.build(limit, cells)
-    sums = cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes))
-    expected = system.measured(sums.expand(len(system.surrogates), -1, -1))[0]
+    sums = cells.sums(decision_indicators(np.asarray(decision), cells.outcomes))
+    expected = system.measured(sums[None])[0]
     tally = Tally.build(y, decision, group, sample_weight=w)
     assert tally.measured(compiled(tally, limit)) == expected
 
@@ -230,45 +228,3 @@ def test_corners_enclose_every_rate_in_the_box(monotone_rate, seed):
     }[monotone_rate.__name__]
     assert lower - 1e-9 <= value <= upper + 1e-9
     assert tally.cells.n_labels == 2
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [list, np.array, pd.Series, lambda v: pd.Series(v, dtype="category"), torch.tensor, lambda v: np.array(v)[:, None]],
-)
-def test_predictions_come_as_any_column(convert):
-    tally = Tally.build([0, 1, 1, 0], convert([1, 1, 0, 0]), ["a", "a", "b", "b"])
-    assert tally.decisions.tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
-
-
-def test_predictions_are_matched_by_value():
-    crossed = [[1, 0], [0, 0], [0, 0], [0, 1]]  # selected, rejected: group 1 with label 0, ..., group 2 with label 1
-    assert Tally.build(["no", "yes"], ["yes", "no"], [1, 2]).decisions.tolist() == crossed
-    assert Tally.build([False, True], [1, 0], [1, 2]).decisions.tolist() == crossed
-    assert Tally.build([0, 1], [1.0, 0.0], [1, 2]).decisions.tolist() == crossed
-
-
-@pytest.mark.parametrize(
-    ("y", "prediction", "words"),
-    [
-        (
-            [0, 1],
-            [0, 2],
-            r"prediction contains 2\b.*not a label.*0, 1, and .*0, 2\.",
-        ),
-        ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is not a label of y: .* not scores or probabilities"),
-        (["a", "b"], [0, 1], r"prediction contains 0\b.*not a label.*'a', 'b'"),
-        ([0, 1], [0, None], "contains None in row 2"),
-        ([0, 1], [0.0, float("nan")], "contains nan in row 2"),
-        ([0, 1], [0, 1, 1], r"prediction .*one label per row.*\(2,\).*\(3,\)"),
-        ([0, 1], [[0, 1], [1, 0]], r"prediction must have one label per row, .* but has shape \(2, 2\)"),
-        (
-            list(range(12)),
-            [99] * 12,
-            r"y has the values 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …, and prediction .* 99\.",
-        ),
-    ],
-)
-def test_a_prediction_that_is_no_label_raises(y, prediction, words):
-    with pytest.raises(ValueError, match=words):
-        Tally.build(y, prediction, list(range(len(y))))

@@ -11,7 +11,7 @@ import pytest
 from tests.browser import Visit, colours
 from tests.experiments.made_up import outcome, part
 
-from fairbound.data.sources import ACSINCOME_CA_SAMPLE
+from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE
 from fairbound.experiments.claims import Check
 from fairbound.experiments.gallery import conditions, embed, prices, sample_warning
 from fairbound.experiments.items import ITEMS
@@ -140,17 +140,6 @@ def test_figures_follow_into_the_dark(chromium, made):
         assert page.evaluate(colour) == "rgb(255, 255, 255)"
 
 
-def test_printed_rows_are_set_apart(chromium, made):
-    with visit(chromium, made.out / "gallery.html") as page:
-        table = page.locator("#table-2 table").first
-        assert table.locator("tbody tr").count() == 6
-        assert table.locator("tbody tr.stated").count() == 3
-        background = "each => getComputedStyle(each).backgroundColor"
-        ours, printed = (table.locator("tbody tr").nth(place).locator("td").nth(1) for place in (0, 1))
-        assert ours.evaluate(background) != printed.evaluate(background)
-        assert ours.evaluate("each => getComputedStyle(each).textAlign") == "right"
-
-
 def test_links_lead_to_files(chromium, made):
     with visit(chromium, made.out / "gallery.html") as page:
         found = page.eval_on_selector_all("a", "all => all.map(each => each.getAttribute('href'))")
@@ -190,15 +179,6 @@ def test_what_looks_like_a_program_is_shown(chromium, hostile):
         assert page.locator("#figure-2 .checks").get_by_text(f"figures {HOSTILE}").count() == 2
         assert page.locator("#figure-2 .because").get_by_text(f"because {HOSTILE}").count() >= 2
         assert page.locator(".command").text_content() == HOSTILE
-
-
-def test_one_solver_and_one_item(chromium, made, tmp_path):
-    request = replace(REQUEST, names=("table-2",), solvers=("fast",))
-    exhibits = [e for e in made.exhibits if e.item.name == "table-2" and e.setting.solver == "fast"]
-    path = write_gallery(replace(made, out=tmp_path, request=request, exhibits=exhibits))
-    with visit(chromium, path) as page:
-        assert page.locator(".verdicts thead th").all_text_contents() == ["Claim", "Seen in", "Fast solver"]
-        assert page.locator(".command").count() == 0
 
 
 def test_a_quick_look_says_that_it_is_one(made):

@@ -263,10 +263,9 @@ def one_training(rng: draw.Rng, folder: Path) -> None:
         found = call([*train(path, out), "--require", limit, "--seed", "3", *told])
         expect(found.code < 2, way, found.stderr)
         summary = json.loads((out / "summary.json").read_text("utf-8"))
-        for part in summary["parts"].values():
-            for audited in ("before", "after"):
-                part[audited].pop("scores", None)  # only rows in memory have scores by group
-        reached = found.code, summary["parts"], json.loads((out / "model" / "model.json").read_text())["data"]
+        summary["held_out"]["after"]["scores"] = None  # only rows in memory have scores by group
+        parts = summary["training"], summary["held_out"]
+        reached = found.code, parts, json.loads((out / "model" / "model.json").read_text())["data"]
         known = known or reached
         expect_alike(list(reached), list(known), way)
 
@@ -284,7 +283,8 @@ def test_two_processes_hold_out_the_rows_of_one(tmp_path, seed):
         path, out = readings[way][0], tmp_path / f"run{len(found)}"
         run = [sys.executable, *started, "-m", "fairbound", *train(path, out), "--require", "disparate_impact >= 0.4"]
         code = subprocess.run(run, cwd=tmp_path, env=environment(), capture_output=True).returncode
-        parts = json.loads((out / "summary.json").read_text("utf-8"))["parts"]
-        labels = {name: [group["labels"] for group in part["after"]["groups"]] for name, part in parts.items()}
-        found.append((code, {name: part["rows"] for name, part in parts.items()}, labels))
+        summary = json.loads((out / "summary.json").read_text("utf-8"))
+        audits = [summary[name]["after"] for name in ("training", "held_out")]
+        labels = [[group["labels"] for group in each["groups"]] for each in audits]
+        found.append((code, [each["rows"] for each in audits], labels))
     assert found[0] == found[1] == found[2]

@@ -13,15 +13,14 @@ import resource
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from mutations import forged_json  # beside this program
 
 WORDS = ["-1", "0", "1", "2", "7", "999", "-999", "2147483647", "-2147483648", "4294967296", "9999999999999", "1e308"]
 WORDS += ["nan", "inf", "", "x", "0.5", "-0.5", "1_0", "40000000000"]
-NUMBERS = [-1, 0, 1, 2, 3, 7, 999, -999, 2**31 - 1, -(2**31), 2**32, 2**40, 0.5, 1e38, 1e308, "x", "7", None, [], {}]
 
 
 def forged_lightgbm(good: bytes, draw: random.Random) -> bytes:
@@ -51,37 +50,11 @@ def forged_lightgbm(good: bytes, draw: random.Random) -> bytes:
     return "\n".join(lines).encode()
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if path:
-        yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, entry in items:
-        yield from places(entry, (*path, key))
-
-
-def forged_json(document: Any, draw: random.Random) -> Any:
-    """Change, remove, double or exchange a value of a document; names are drawn first, then places with that name."""
-    everywhere = list(places(document))
-    named = sorted({tuple(key for key in path if isinstance(key, str)) for path in everywhere})
-    name = draw.choice(named)
-    path = draw.choice([each for each in everywhere if tuple(key for key in each if isinstance(key, str)) == name])
-    inner = document
-    for key in path[:-1]:
-        inner = inner[key]
-    what, old = draw.randrange(6), inner[path[-1]]
-    if what == 0:
-        del inner[path[-1]]
-    elif what == 1 and isinstance(old, list):
-        inner[path[-1]] = draw.choice([old * 2, old[:-1], old[::-1], [*old, *old[:1]]])
-    else:
-        new = draw.choice(NUMBERS)
-        inner[path[-1]] = str(new) if isinstance(old, str) and draw.random() < 0.8 else new
-    return document
-
-
 def forged_xgboost(good: bytes, draw: random.Random) -> bytes:
     """Change XGBoost's JSON."""
-    return json.dumps(forged_json(json.loads(good), draw)).encode()
+    document = json.loads(good)
+    forged_json(document, draw)
+    return json.dumps(document).encode()
 
 
 def forged_skops(good: bytes, draw: random.Random) -> bytes:
@@ -96,7 +69,9 @@ def forged_skops(good: bytes, draw: random.Random) -> bytes:
             data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
         return bytes(data)
     if what == 1 or not arrays:
-        files["schema.json"] = json.dumps(forged_json(json.loads(files["schema.json"]), draw)).encode()
+        document = json.loads(files["schema.json"])
+        forged_json(document, draw)
+        files["schema.json"] = json.dumps(document).encode()
     elif what == 2:
         name = draw.choice(arrays)
         header = draw.choice([b"(1099511627776,)", b"(0,)", b"(1,)", b"(3, 3)", b"()", b"(-1,)", b"(2, 99999999999)"])

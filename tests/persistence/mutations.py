@@ -52,6 +52,8 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
+NUMBERS = [-1, 0, 1, 2, 3, 7, 999, -999, 2**31 - 1, -(2**31), 2**32, 2**40, 0.5, 1e38, 1e308, "x", "7", None, [], {}]
+
 WILD: tuple[Callable[[random.Random], Any], ...] = (
     lambda draw: None,
     lambda draw: draw.random() < 0.5,
@@ -70,49 +72,49 @@ WILD: tuple[Callable[[random.Random], Any], ...] = (
 )
 
 
+def forged_json(document: Any, draw: random.Random) -> str:
+    """Change, remove, repeat, reverse, exchange or add a value; names are drawn first, then places with that name."""
+    everywhere = list(places(document))
+    path = draw.choice(everywhere)
+    if draw.random() < 0.5:
+        named = [tuple(key for key in each if isinstance(key, str)) for each in everywhere]
+        name = draw.choice(sorted(set(named)))
+        path = draw.choice([each for each, found in zip(everywhere, named, strict=True) if found == name])
+    inner, key = at(document, path[:-1]), path[-1]
+    what, old = draw.choice(["remove", "list", "swap", "add", "value", "value", "value"]), at(document, path)
+    if what == "remove":
+        del inner[key]
+    elif what == "list" and isinstance(old, list):
+        inner[key] = draw.choice([old * 2, old[:-1], old[::-1], [*old, *old[:1]]])
+    elif what == "swap":
+        inner[key] = copy.deepcopy(at(document, draw.choice(everywhere)))
+    elif what == "add" and isinstance(old, dict):
+        old[draw.choice(["extra", "", "kind"])] = draw.choice(WILD)(draw)
+    else:
+        new = draw.choice(NUMBERS) if draw.random() < 0.5 else draw.choice(WILD)(draw)
+        inner[key] = str(new) if isinstance(old, str) and draw.random() < 0.5 else new
+    return f"{what} {path}"
+
+
 class Mutations:
     """Mutations of a saved model; `write(seed, folder)` writes one and returns what was done."""
 
     def __init__(self, saved: Path) -> None:
         self.text = (saved / DOCUMENT).read_bytes()
         self.model, self.data = unsealed(saved / DOCUMENT)
-        self.places = list(places(self.model))
 
     def write(self, seed: int, folder: Path) -> str:
         draw = random.Random(seed)
-        kind = draw.choice([self.value, self.value, self.value, self.swap, self.shape, self.raw, self.weights])
+        kind = draw.choice([self.json] * 5 + [self.raw, self.weights])
         text, said = kind(draw)
         (folder / DOCUMENT).write_bytes(text)
         return f"{kind.__name__}: {said}"
 
-    def value(self, draw: random.Random) -> tuple[bytes, str]:
-        """A value of another type or size, or a number that JSON lacks."""
-        model, place = copy.deepcopy(self.model), draw.choice(self.places)
-        new = draw.choice(WILD)(draw)
-        at(model, place[:-1])[place[-1]] = new
-        return seal(model, self.data), f"{place} = {new!r:.60}"
-
-    def swap(self, draw: random.Random) -> tuple[bytes, str]:
-        """A value from elsewhere in the model."""
-        model, place, other = copy.deepcopy(self.model), draw.choice(self.places), draw.choice(self.places)
-        at(model, place[:-1])[place[-1]] = copy.deepcopy(at(self.model, other))
-        return seal(model, self.data), f"{place} = {other}"
-
-    def shape(self, draw: random.Random) -> tuple[bytes, str]:
-        """A part that is missing, doubled, or one too many."""
-        model, place = copy.deepcopy(self.model), draw.choice(self.places)
-        what, here, inner = draw.choice(["remove", "double", "reverse", "add"]), at(model, place), at(model, place[:-1])
-        if what == "remove":
-            del inner[place[-1]]
-        elif what == "double" and isinstance(here, list):
-            here += copy.deepcopy(here)
-        elif what == "reverse" and isinstance(here, list):
-            here.reverse()
-        elif isinstance(here, dict):
-            here[draw.choice(["extra", "", "kind"])] = draw.choice(WILD)(draw)
-        elif isinstance(inner, list):
-            inner.append(copy.deepcopy(here))
-        return seal(model, self.data), f"{what} {place}"
+    def json(self, draw: random.Random) -> tuple[bytes, str]:
+        """A value of another type or size, missing, or one too many."""
+        model = copy.deepcopy(self.model)
+        said = forged_json(model, draw)
+        return seal(model, self.data), said
 
     def raw(self, draw: random.Random) -> tuple[bytes, str]:
         """Bytes that changed, or are missing, or a name that stands twice."""

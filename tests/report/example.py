@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
 from fairbound import DisparateImpact, TrainingProblem, load_dataset
-from fairbound.estimator.reached import LimitResult
-from fairbound.estimator.result import FitResult
+from fairbound._json import as_record, plain
+from fairbound.estimator import FitResult, FrontierModel, LimitResult
 from fairbound.fairness import Cells, decide
 from fairbound.sqp import Status
-from fairbound.studies import Decisions, SweptPoint, summarize
+from fairbound.studies import Decisions, Summary, SweptPoint, summarize
 from fairbound.training import fit, frontier, make_model
 from fairbound.training.frontiers import loss_price
 
@@ -49,7 +52,7 @@ def decisions(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
     """Decide each row."""
     dtype = next(module.parameters()).dtype
     with torch.no_grad():
-        return decide(module(torch.as_tensor(X, dtype=dtype)).reshape(len(X), -1), 0.5).numpy()
+        return decide(module(torch.as_tensor(X, dtype=dtype)).reshape(len(X), -1).numpy(), 0.5)
 
 
 def scores(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
@@ -57,6 +60,26 @@ def scores(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
     dtype = next(module.parameters()).dtype
     with torch.no_grad():
         return torch.sigmoid(module(torch.as_tensor(X, dtype=dtype)).reshape(-1)).numpy()
+
+
+def frontier_point(bound: float, loss_price: float | None = None, accuracy_price: float | None = None) -> FrontierModel:
+    """Return a point of a frontier of which only the record is known."""
+    fitted = SimpleNamespace(result_=fit_result())
+    return FrontierModel(bound, fitted, loss_price, accuracy_price)
+
+
+class Values(dict[str, Any]):
+    """The values of a summary's JSON, and the summary that they make."""
+
+    summary: Summary
+
+
+@contextmanager
+def edited(summary: Summary) -> Iterator[Values]:
+    """Yield the JSON of a summary; at the end, `summary` of it is what the changed JSON says."""
+    values = Values(plain(summary))
+    yield values
+    values.summary = as_record(dict(values), Summary)
 
 
 @cache
@@ -86,7 +109,7 @@ def law_pieces() -> dict[str, Any]:
     for point in swept:
         swept.use(point)
         training, held_out = (decisions(module, part.X) for part in parts)
-        points.append(SweptPoint(point=point.as_dict(), training=training, held_out=held_out))
+        points.append(SweptPoint(point=point, training=training, held_out=held_out))
     training, held_out = (
         Decisions(
             y=part.y,
@@ -121,8 +144,8 @@ def law_pieces() -> dict[str, Any]:
 
 
 @cache
-def law_summary() -> dict[str, Any]:
-    """Return the summary of the pieces; do not change it."""
+def law_summary() -> Summary:
+    """Return the summary of the pieces."""
     return summarize(**law_pieces())
 
 
@@ -136,7 +159,7 @@ HOSTILE = (
 
 
 @cache
-def hostile_summary() -> dict[str, Any]:
+def hostile_summary() -> Summary:
     """Return a summary in which every text that a user gives looks like a program."""
     generator = np.random.default_rng(0)
     n = 400
@@ -145,7 +168,7 @@ def hostile_summary() -> dict[str, Any]:
     before, after = (np.where(generator.random(n) < 0.8, y, 1 - y) for _ in range(2))
     rows = Decisions(y=y, sensitive_features={HOSTILE[0]: groups}, before=before, after=after)
     limit = DisparateImpact(0.5, reference=HOSTILE[1])
-    found = summarize(
+    return summarize(
         limit,
         rows,
         rows,
@@ -158,19 +181,14 @@ def hostile_summary() -> dict[str, Any]:
             conflicts=HOSTILE,
             iterations=[{"phase": name, "f": 0.5, "violation": 0.1, "step_length": 1.0} for name in HOSTILE],
         ),
-        frontier=[
-            SweptPoint(point={"bound": bound, "status": HOSTILE[0]}, training=after, held_out=after)
-            for bound in (0.4, 0.5)
-        ],
+        frontier=[SweptPoint(point=frontier_point(bound), training=after, held_out=after) for bound in (0.4, 0.5)],
         reproduction={HOSTILE[0]: HOSTILE[1], "command": HOSTILE[2], "data": {HOSTILE[0]: HOSTILE[3]}},
         notes=HOSTILE,
     )
-    found["run"]["status"] = HOSTILE[0]  # a file may say anything
-    return found
 
 
 @cache
-def large_summary() -> dict[str, Any]:
+def large_summary() -> Summary:
     """Return a summary of 25 groups with long names, 50 points and 1,000 iterations."""
     generator = np.random.default_rng(1)
     n = 5000
@@ -203,18 +221,13 @@ def large_summary() -> dict[str, Any]:
                 for epoch in range(1000)
             ],
         ),
-        frontier=[
-            SweptPoint(
-                point={"bound": 0.8, "status": "feasible", "loss_price": 0.1, "accuracy_price": 0.02},
-                training=training.after,
-                held_out=held_out.after,
-            )
-        ],
+        frontier=[SweptPoint(point=frontier_point(0.8, 0.1, 0.02), training=training.after, held_out=held_out.after)],
     )
     # The same point fifty times over, moved a little: counting fifty models would take long and show no more.
-    (point,) = found["frontier"]["points"]
-    found["frontier"]["points"] = [_moved(point, float(bound)) for bound in bounds]
-    return found
+    with edited(found) as values:
+        (point,) = values["frontier"]
+        values["frontier"] = [_moved(point, float(bound)) for bound in bounds]
+    return values.summary
 
 
 def _moved(point: dict[str, Any], bound: float) -> dict[str, Any]:

@@ -2,81 +2,66 @@
 
 from __future__ import annotations
 
-import copy
-
-from tests.report.example import HOSTILE
-from tests.report.example import law_summary as shared_summary
+import pytest
+from tests.report.example import HOSTILE, edited, law_summary
 
 from fairbound.report import to_markdown
-from fairbound.report.card import annex_points
 
 LOCK = {"written": "2026-01-31T12:00:00+00:00", "sha256": "ab" * 32}
+GAP = "- **Gap**, for a person to fill in: "
 
 
-def law_summary():
-    return copy.deepcopy(shared_summary())
+@pytest.fixture(scope="module")
+def points() -> dict[str, str]:
+    """Return the text of each point, by its number."""
+    with edited(law_summary()) as values:
+        values["reproduction"] |= {"lock": LOCK, "created": "2026-01-31T12:05:10+00:00"}
+    return points_of(to_markdown(values.summary))
 
 
-def locked_summary():
-    summary = law_summary()
-    summary["reproduction"] = {**summary["reproduction"], "lock": LOCK, "created": "2026-01-31T12:05:10+00:00"}
-    return summary
+def points_of(card: str) -> dict[str, str]:
+    section = card.split("## Technical documentation")[1].split("## What the numbers")[0]
+    return {text.split()[0]: text for text in section.split("\n### ")[1:]}
 
 
-def test_the_card_has_the_three_points_with_measured_figures():
-    summary = locked_summary()
-    card = to_markdown(summary)
-    assert [point.heading.split()[0] for point in annex_points(summary)] == ["2(g)", "3", "4"]
-    for point in annex_points(summary):
-        assert f"### {point.heading}" in card
-    audit = summary["parts"]["held_out"]["after"]
-    _, performance, _ = annex_points(summary)
-    assert len(performance.lines) == len(audit["groups"])
-    for group, line in zip(audit["groups"], performance.lines, strict=True):
-        (rates,) = group["rates"].values()
-        found = rates["accuracy"]
-        assert line[2] == f"{found['value']:.3f} ({found['lower']:.3f} to {found['upper']:.3f})"
+def test_the_card_has_the_three_points_with_measured_figures(points):
+    assert list(points) == ["2(g)", "3", "4"]
+    for group in law_summary().held_out.after.groups:
+        found = group.rate("accuracy")
+        assert f"| race: {group.name} | {group.rows:,} | {found.value:.3f} ({found.lower:.3f} to" in points["3"]
 
 
-def test_the_log_has_limits_dates_and_hashes():
-    testing, *_ = annex_points(locked_summary())
-    facts = dict(testing.facts)
-    assert LOCK["sha256"] in facts["Limits written down"]
-    assert "before training" in facts["Limits written down"]
-    assert facts["Test run"].startswith("2026-01-31 12:05 UTC")
-    sizes = {group["group"]: group["rows"] for group in law_summary()["parts"]["held_out"]["after"]["groups"]}
-    assert facts["Held-out rows by race"] == f"Non-White {sizes['Non-White']:,}, White {sizes['White']:,}"
-    assert facts["Limits"] == "; ".join(limit["text"] for limit in law_summary()["limits"])
+def test_the_log_has_limits_dates_and_hashes(points):
+    log = points["2(g)"]
+    assert f"- Limits written down: 2026-01-31 12:00 UTC, before training; SHA-256 {LOCK['sha256']}" in log
+    assert "- Test run: 2026-01-31 12:05 UTC, fairbound 0.1.0" in log
+    sizes = {group.name: group.rows for group in law_summary().held_out.after.groups}
+    assert f"- Held-out rows by race: Non-White {sizes['Non-White']:,}, White {sizes['White']:,}\n" in log
+    assert "- Limits: disparate\\_impact &gt;= 0.9\n" in log
+    assert "- disparate\\_impact &gt;= 0.9, training rows: 0.9" in log
 
 
-def test_what_only_people_can_say_is_a_gap_and_nothing_claims_more():
-    summary = locked_summary()
-    card = to_markdown(summary)
-    gaps = [gap for point in annex_points(summary) for gap in point.gaps]
-    assert card.count("**Gap**") == len(gaps) >= 8
-    assert any("signatures" in gap for gap in gaps)
-    assert any("intended purpose" in gap for gap in gaps)
-    assert any("oversight" in gap for gap in gaps)
-    for word in ("robustness", "2(f)", "discrimination", "represent"):  # what the text of the three points names
-        assert any(word in gap for gap in gaps)
-    assert "complian" not in card.lower()
+def test_what_only_people_can_say_is_a_gap_and_nothing_claims_more(points):
+    gaps = "".join(line for text in points.values() for line in text.splitlines() if line.startswith(GAP))
+    for word in ("signatures", "intended purpose", "oversight", "robustness", "2(f)", "discrimination", "represent"):
+        assert word in gaps  # what the text of the three points names
+    assert not any("complian" in text.lower() for text in points.values())
 
 
 def test_a_run_without_lock_or_held_out_rows_says_so():
-    summary = law_summary()
-    summary["reproduction"].pop("lock", None)
-    assert dict(annex_points(summary)[0].facts)["Limits written down"] == "not recorded"
-    summary["parts"]["held_out"] = None
-    for limit in summary["limits"]:
-        limit["held_out"] = None
-    testing, performance, _ = annex_points(summary)
-    assert any("none was held out" in gap for gap in testing.gaps)
-    assert performance.header[0] == "training rows"
-    assert all("to" not in line[2] for line in performance.lines)  # no intervals on rows that the model was fitted to
+    with edited(law_summary()) as values:
+        values["held_out"] = None
+        for point in values["frontier"]:
+            point["held_out"] = None
+    points = points_of(to_markdown(values.summary))
+    assert "- Limits written down: not recorded" in points["2(g)"]
+    assert "none was held out" in points["2(g)"]
+    assert "| training rows | rows |" in points["3"]
+    assert "0 to 0." not in points["3"]  # no intervals on rows that the model was fitted to
 
 
 def test_names_of_users_are_text():
-    summary = locked_summary()
-    for group in summary["parts"]["held_out"]["after"]["groups"]:
-        group["group"] = group["group"] if group["everyone"] else HOSTILE[0]
-    assert "<script" not in to_markdown(summary)
+    with edited(law_summary()) as values:
+        for group in values["held_out"]["after"]["groups"]:
+            group["group"] = None if group["everyone"] else HOSTILE[0]
+    assert "<script" not in to_markdown(values.summary)

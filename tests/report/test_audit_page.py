@@ -12,7 +12,7 @@ from tests.report.example import HOSTILE
 from fairbound import audit
 from fairbound._words import visible
 from fairbound.report import audit_to_html
-from fairbound.report.audit import score_views
+from fairbound.report.figures import score_pictures
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def found():
 
 
 def page_of(found, **options):
-    return audit_to_html(found.to_dict(), notes=found.notes, **options)
+    return audit_to_html(found, **options)
 
 
 def test_the_page_has_the_numbers_of_the_audit(found):
@@ -105,11 +105,6 @@ def test_an_audit_without_labels_has_a_page():
     assert "Decision: 1" in page
 
 
-def test_an_audit_of_an_earlier_version_has_a_page(found):
-    old = {name: value for name, value in found.to_dict().items() if name not in ("labelled", "scores", "significance")}
-    assert "How much chance" not in audit_to_html(old)
-
-
 def test_the_table_of_scores_has_the_numbers(scored):
     page = page_of(scored)
     for group in scored.scores.groups:
@@ -158,8 +153,8 @@ def test_without_scripts_the_numbers_of_scores_are_there(chromium, scored, tmp_p
 def test_many_groups_are_drawn_as_the_largest_ones():
     rng = np.random.default_rng(2)
     many = audit(None, None, rng.choice(list("abcdefghij"), 500), score=rng.random(500))
-    (view,) = score_views(many.to_dict())
-    assert "6 largest" in view.left_out
-    _, _, figure = view.figures["distribution-1"]
-    assert len(figure["data"]) == 6
+    (view,) = score_pictures(many.scores)
+    assert (view.shown, view.left_out) == (6, 4)
+    assert "6 largest" in page_of(many)
+    assert len(view.figures["distribution-1"].figure["data"]) == 6
     assert "reliability-1" not in view.figures  # there are no labels

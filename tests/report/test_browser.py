@@ -102,10 +102,10 @@ def test_tables_are_cards_on_a_phone(chromium, files, name, width):
 @pytest.mark.parametrize("name", ["law", "large"])
 def test_the_slider_moves_the_tables(chromium, files, name):
     summary = SUMMARIES[name]()
-    points = tradeoff(summary, dict(zip(summary["classes"], summary["class_names"], strict=True))).points
+    points, found = summary.frontier, tradeoff(summary)
     expected = [
-        ([text for _, text in point.readouts], [[cell[0], cell[1], cell[2]] for cell in point.cells])
-        for point in points
+        (list(lines.values()), [list(cell[:3]) for cell in cells])
+        for lines, cells in zip(found.readouts, found.cells, strict=True)
     ]
     visit = Visit(chromium, files[name])
     with visit as page:
@@ -138,17 +138,15 @@ def test_marks_on_the_strips_move_with_the_numbers(chromium, files):
 
 def test_a_click_on_a_mark_chooses_its_point(chromium, files):
     with Visit(chromium, files["law"], viewport={"width": 1280, "height": 900}) as page:
-        last = law_summary()["frontier"]["points"][-1]
+        last = law_summary().frontier[-1]
         mark = page.locator("#frontier .scatterlayer .trace").first.locator("path.point").last
         mark.scroll_into_view_if_needed()
         box = mark.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         page.mouse.down()
         page.mouse.up()
-        wait_until(page, "text => document.getElementById('point-text').textContent === text", last["text"])
-        assert page.get_by_role("slider", name="Bound").input_value() == str(
-            len(law_summary()["frontier"]["points"]) - 1
-        )
+        wait_until(page, "text => document.getElementById('point-text').textContent === text", last.text)
+        assert page.get_by_role("slider", name="Bound").input_value() == str(len(law_summary().frontier) - 1)
 
 
 def test_the_ring_is_around_the_chosen_point(chromium, files):
@@ -229,8 +227,8 @@ def test_what_assistive_technology_finds(chromium, files):
 
 def test_without_scripts_the_numbers_are_there(chromium, files):
     with Visit(chromium, files["law"], java_script_enabled=False) as page:
-        found = tradeoff(law_summary(), {"0": "0", "1": "1"})
-        assert readouts(page) == [text for _, text in found.points[found.chosen].readouts]
+        found = tradeoff(law_summary())
+        assert readouts(page) == list(found.readouts[found.chosen].values())
         assert page.locator("noscript p").count() == 3
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.report.example import law_summary
 
+from fairbound._json import plain
+
 PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
 
 
@@ -34,25 +36,17 @@ def rows() -> dict[str, str]:
 
 
 def test_the_table_names_every_key():
-    assert set(rows()) == set(law_summary())
+    assert set(rows()) == set(plain(law_summary()))
 
 
 @pytest.mark.parametrize(
-    ("key", "inside", "told_by_its_name"),
+    ("key", "inside"),
     [
-        ("limits", lambda summary: summary["limits"][0], set()),
-        (
-            "changes",
-            lambda summary: summary["changes"][0],
-            {"part", "measure", "description", "grouping", "label"},
-        ),
-        ("run", lambda summary: summary["run"], set()),
-        ("run", lambda summary: summary["run"]["history"][0], set()),
-        ("frontier", lambda summary: summary["frontier"], set()),
-        ("frontier", lambda summary: summary["frontier"]["points"][0], {"training", "held_out"}),
-        ("parts", lambda summary: summary["parts"]["held_out"], {"certificate"}),
-        ("parts", lambda summary: summary["parts"]["training"]["accuracy"], set()),
+        ("limits", lambda summary: summary["limits"][0]),
+        ("training", lambda summary: summary["training"]),
+        ("training", lambda summary: summary["training"]["accuracy"]),
+        ("frontier", lambda summary: summary["frontier"][0]),
     ],
 )
-def test_the_table_names_what_is_inside(key, inside, told_by_its_name):
-    assert set(inside(law_summary())) - told_by_its_name <= set(re.findall(r"`(\w+)`", rows()[key]))
+def test_the_table_names_what_is_inside(key, inside):
+    assert set(inside(plain(law_summary()))) <= set(re.findall(r"`(\w+)`", rows()[key]))

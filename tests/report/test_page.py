@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import builtins
 import hashlib
+import html
 import itertools
 import json
 import re
@@ -16,15 +17,25 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.report.example import HOSTILE, fit_result, hostile_summary, large_summary, law_summary
+from tests.report.example import (
+    HOSTILE,
+    edited,
+    fit_result,
+    frontier_point,
+    hostile_summary,
+    large_summary,
+    law_summary,
+)
 
+from fairbound._json import as_record, plain
 from fairbound._words import visible
 from fairbound.evaluation import certify
 from fairbound.report import to_html, to_markdown
+from fairbound.report.figures import MOST_ROWS, Step, history_figure, phases, steps
 from fairbound.report.tables import Axis
-from fairbound.report.templating import MOST_ROWS, history_figure, phase_lines
+from fairbound.report.templating import escaped
 from fairbound.report.tradeoff import tradeoff
-from fairbound.studies import Decisions, SweptPoint, summarize
+from fairbound.studies import Decisions, Summary, SweptPoint, summarize
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],
@@ -77,21 +88,21 @@ def test_the_page_says_what_the_summary_holds(law):
     summary = law_summary()
     assert "Passing the bar exam" in text
     assert "disparate_impact >= 0.9" in text
-    for group in summary["parts"]["held_out"]["after"]["groups"]:
-        assert group["group"] in text
+    for group in summary.held_out.after.groups:
+        assert group.name in text
         for name in ("selection_rate", "true_positive_rate", "false_positive_rate"):
-            estimate = group["rates"]["1"][name]
-            assert f"{estimate['value']:.3f} {estimate['lower']:.3f} to {estimate['upper']:.3f}" in text
-    assert summary["reproduction"]["command"] in text
-    assert summary["reproduction"]["data"]["sha256"] in text
+            estimate = group.rates["1"][name]
+            assert f"{estimate.value:.3f} {estimate.lower:.3f} to {estimate.upper:.3f}" in text
+    assert summary.reproduction["command"] in text
+    assert summary.reproduction["data"]["sha256"] in text
     assert "What the numbers do not say" in text
-    assert summary["run"]["message"] in text
+    assert summary.fit.message in text
 
 
 def test_the_page_has_the_scores_of_held_out_rows(law):
-    scores = law_summary()["parts"]["held_out"]["after"]["scores"]
-    for group in scores["groups"]:
-        assert "{value:.3f} ({lower:.3f} to {upper:.3f})".format(**group["auc"]) in law.text
+    scores = law_summary().held_out.after.scores
+    for group in scores.groups:
+        assert f"{group.auc.value:.3f} ({group.auc.lower:.3f} to {group.auc.upper:.3f})" in law.text
     drawn = {each.get("id") for each in law.all("div")}
     assert {"reliability-1", "distribution-1", "selection-1", "measures-1"} <= drawn
     assert "Scores by group" not in to_html(summarize([], ROWS, ROWS))
@@ -151,16 +162,16 @@ def test_the_data_of_the_script_are_those_of_the_points(law):
         if attributes.get("id") == "points-data"
     ]
     (found,) = data
-    points = law_summary()["frontier"]["points"]
-    assert [point["text"] for point in found["points"]] == [point["text"] for point in points]
+    points = law_summary().frontier
+    assert [point["text"] for point in found["points"]] == [point.text for point in points]
     rates = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
     for point, shown in zip(points, found["points"], strict=True):
         cells = iter(shown["cells"])
-        for held_out, training in zip(point["held_out"]["groups"], point["training"]["groups"], strict=True):
+        for held_out, training in zip(point.held_out.groups, point.training.groups, strict=True):
             for rate in rates:
                 text, _, also, at, start, stop = next(cells)
-                assert text == f"{held_out['rates']['1'][rate]['value']:.3f}"
-                assert also == f"{training['rates']['1'][rate]['value']:.3f}"
+                assert text == f"{held_out.rates['1'][rate].value:.3f}"
+                assert also == f"{training.rates['1'][rate].value:.3f}"
                 assert 0 <= start <= at <= stop <= 100
 
 
@@ -205,11 +216,12 @@ def renamed(value, old: str, new: str):
 @given(name=st.text(max_size=40))
 def test_any_name_is_text(name):
     summary, tags = _named_summary()
-    assert [tag for tag, _ in Reader(to_html(renamed(summary, "NAME", name))).tags] == tags
+    renamed_summary = as_record(renamed(plain(summary), "NAME", name), Summary)
+    assert [tag for tag, _ in Reader(to_html(renamed_summary)).tags] == tags
 
 
 @cache
-def _named_summary() -> tuple[dict, list[str]]:
+def _named_summary() -> tuple[Summary, list[str]]:
     rows = replace(ROWS, sensitive_features={"NAME": ["NAME 1"] * 4 + ["NAME 2"] * 4})
     summary = summarize("disparate_impact >= 0.1", rows, rows, title="NAME", target="NAME", notes=["about NAME"])
     return summary, [tag for tag, _ in Reader(to_html(summary)).tags]
@@ -230,11 +242,7 @@ def test_without_figures_there_is_no_plotly():
 @pytest.mark.parametrize("held_out", [True, False])
 def test_every_combination_of_pieces(limits, before, held_out):
     rows = ROWS if before else replace(ROWS, before=None)
-    points = [
-        SweptPoint(
-            point={"bound": 0.2, "status": "feasible"}, training=rows.after, held_out=rows.after if held_out else None
-        )
-    ]
+    points = [SweptPoint(point=frontier_point(0.2), training=rows.after, held_out=rows.after if held_out else None)]
     summary = summarize(
         limits,
         rows,
@@ -257,7 +265,7 @@ def test_tightening_a_bound_that_the_model_exceeds_costs_nothing(bound, says):
     """The price of a frontier's point is that of its own bound, also if a stricter model has taken its place."""
     groups, decided = ["a"] * 20 + ["b"] * 20, [1] * 10 + [0] * 10 + [1] * 3 + [0] * 17
     rows = Decisions(y=[0, 1] * 20, sensitive_features={"side": groups}, after=decided)
-    point = {"bound": bound, "status": "feasible", "loss_price": 0.2, "accuracy_price": 0.1}
+    point = frontier_point(bound, 0.2, 0.1)
     summary = summarize(
         "disparate_impact >= 0.2",
         rows,
@@ -265,27 +273,28 @@ def test_tightening_a_bound_that_the_model_exceeds_costs_nothing(bound, says):
         result=fit_result(iterations=[{"phase": "free", "loss": 0.5}]),
         frontier=[SweptPoint(point=point, training=rows.after, held_out=None)],
     )
-    assert summary["frontier"]["points"][0]["training"]["value"] == pytest.approx(0.3)
-    readout = dict(tradeoff(summary, {"0": "0", "1": "1"}).points[0].readouts)["The next 0.01 costs"]
+    assert summary.frontier[0].training.value == pytest.approx(0.3)
+    readout = tradeoff(summary).readouts[0]["The next 0.01 costs"]
     assert readout.startswith(says)
     assert says in Reader(to_html(summary)).text
 
 
 def test_the_models_that_were_tested_on_calibration_rows():
-    summary = law_summary()
-    certificate = summary["parts"]["held_out"]["certificate"]
-    assert "How the model was chosen" not in to_html(summary | {"calibration": certificate})
+    assert "How the model was chosen" not in to_html(law_summary())
     trials = [
         {"strictness": 0.5, "accuracy": 0.875, "passed": True, "returned": True, "bounds": ["at least 0.9111"]},
         {"strictness": 0.0, "accuracy": 0.885, "passed": False, "returned": False, "bounds": ["at least 0.8222"]},
     ]
-    text = to_html(summary | {"calibration": certificate | {"trials": trials, "rows": 1234, "claim": "A claim."}})
-    for words in ("1,234 calibration rows", "A claim.", "How the model was chosen", "50% stricter", "at least 0.8222"):
+    with edited(law_summary()) as values:
+        values["fit"] |= {"trials": trials, "certificate": values["held_out"]["certificate"] | {"rows": 1234}}
+    text, claim = to_html(values.summary), values.summary.fit.claim
+    assert html.escape(claim) in text
+    for words in ("1,234 calibration rows", "How the model was chosen", "50% stricter", "at least 0.8222"):
         assert words in text
     assert text.index("87.50%") < text.index("<strong>returned</strong>") < text.index("88.50%")
     assert "no pass" in text
-    card = to_markdown(summary | {"calibration": certificate | {"trials": trials, "claim": "A claim."}})
-    assert "- Calibration rows: A claim." in card
+    card = to_markdown(values.summary)
+    assert f"- Calibration rows: {escaped(claim)}" in card
     assert "| 50% stricter | 87.50% | ✓ passes | at least 0.9111 | returned |" in card
 
 
@@ -325,7 +334,7 @@ def test_a_history_without_limits_has_no_empty_panel():
     """Nothing is violated without limits: no blank band, and no words about violations."""
     history = [{"phase": "free", "loss": 1.0 / (step + 1), "step_length": 1.0} for step in range(5)]
     summary = summarize((), ROWS, result=fit_result(iterations=history))
-    figure = history_figure(summary["run"]["history"])
+    figure = history_figure(steps(summary.fit.iterations))
     assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y3"}
     assert {key for key in figure["layout"] if key.startswith("yaxis")} == {"yaxis", "yaxis3"}
     (low, high), (bottom, top) = (figure["layout"][axis]["domain"] for axis in ("yaxis3", "yaxis"))
@@ -348,7 +357,8 @@ def test_the_history_figure_draws_zero_at_the_foot_and_no_step_not_at_all():
                 {"phase": "exact", "loss": 0.4, "exact_violation": 0.0, "step_length": 0.0, "locally_infeasible": True},
             ],
         ),
-    )["run"]["history"]
+    ).fit.iterations
+    history = steps(history)
     figure = history_figure(history)
     traces = {trace["name"]: trace for trace in figure["data"]}
     assert traces["loss"]["y"] == [0.5, 0.4]
@@ -360,29 +370,28 @@ def test_the_history_figure_draws_zero_at_the_foot_and_no_step_not_at_all():
     assert figure["layout"]["yaxis2"]["range"][0] < -5
     panels = [figure["layout"][axis]["domain"] for axis in ("yaxis", "yaxis2", "yaxis3")]
     assert panels == [pytest.approx(each) for each in ([0.72, 1.0], [0.36, 0.64], [0.0, 0.28])]
-    lines = phase_lines(history, {"coarse": "goes near"})
-    assert [(line["iterations"], line["does"], line["last"]) for line in lines] == [(1, "goes near", 0.5), (1, "", 0.4)]
+    lines = [(name, [each.loss for each in found]) for name, found in phases(history)]
+    assert lines == [("coarse", [0.5]), ("exact", [0.4])]
 
 
 def test_the_frontier_figure_holds_all_points_whiskers_and_the_limit():
-    names = {"0": "no", "1": "yes"}
-    figure = tradeoff(law_summary(), names).figure
-    points = law_summary()["frontier"]["points"]
+    figure = tradeoff(law_summary()).figure
+    points = law_summary().frontier
     training, held_out, *rings = figure["data"]
-    assert training["x"] == pytest.approx([point["training"]["value"] for point in points], abs=1e-6)
+    assert training["x"] == pytest.approx([point.training.value for point in points], abs=1e-6)
     assert "error_x" not in training
     low, high = figure["layout"]["xaxis"]["range"]
     for point, value, up, down in zip(
         points, held_out["x"], held_out["error_x"]["array"], held_out["error_x"]["arrayminus"], strict=True
     ):
-        assert low <= value - down == pytest.approx(point["held_out"]["lower"], abs=1e-5)
-        assert high >= value + up == pytest.approx(point["held_out"]["upper"], abs=1e-5)
+        assert low <= value - down == pytest.approx(point.held_out.lower, abs=1e-5)
+        assert high >= value + up == pytest.approx(point.held_out.upper, abs=1e-5)
     assert figure["layout"]["shapes"][0]["x0"] == 0.9
     assert rings[0]["x"] == [training["x"][3]]  # the bound asked for is the fourth
 
 
 def test_no_room_is_wasted_on_a_constant_far_below():
-    figure = tradeoff(large_summary(), {"0": "0", "1": "1"}).figure
+    figure = tradeoff(large_summary()).figure
     assert len(figure["layout"]["shapes"]) == 1
     assert figure["layout"]["yaxis"]["range"][0] > 0.6
 
@@ -404,8 +413,8 @@ def test_labels_are_written_as_the_user_writes_them():
 
 def test_no_two_lines_of_the_history_look_alike():
     keys = ("loss", "error", "surrogate_violation", "exact_violation", "step_length")
-    row = {"phase": "exact", "flags": [], "kept": True, "accuracy": 0.9, "optimality": 0.1, **dict.fromkeys(keys, 0.1)}
-    figure = history_figure([{"step": step, **row} for step in range(3)])
+    row = {"phase": "exact", "flags": (), "kept": True, "accuracy": 0.9, "optimality": 0.1, **dict.fromkeys(keys, 0.1)}
+    figure = history_figure([Step(step=step, **row) for step in range(3)])
     looks = [(trace["line"]["color"], trace["line"]["dash"]) for trace in figure["data"]]
     assert len(looks) == len(set(looks)) == len(keys)
 

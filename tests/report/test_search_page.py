@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,26 +17,24 @@ from fairbound.report import search_to_html
 @pytest.fixture(scope="module")
 def found():
     law = fairbound.studies.with_sensitive(load_dataset("law"), None).take(np.arange(0, 20_000, 10))
-    return alternatives(law, bounds=[0.85, 0.95], models=["linear"], choosing_size=0.3, final_size=0.3).to_dict()
+    return alternatives(law, bounds=[0.85, 0.95], models=["linear"], choosing_size=0.3, final_size=0.3)
 
 
 @pytest.fixture(scope="module")
 def hostile(found):
-    changed = copy.deepcopy(found)
-    changed["data"]["name"] = changed["baseline"]["name"] = HOSTILE[0]
-    for each in changed["candidates"]:
-        each["name"] = f"{each['name']} {HOSTILE[1]}"
-    return changed
+    candidates = tuple(replace(each, kind=f"{each.kind} {HOSTILE[1]}") for each in found.candidates)
+    data = {**found.log["data"], "name": HOSTILE[0]}
+    return replace(found, baseline=HOSTILE[0], candidates=candidates, log={**found.log, "data": data})
 
 
 def test_the_page_has_the_numbers(found):
     page = search_to_html(found)
-    for each in found["candidates"]:
-        assert f"{each['judged']['accuracy']['value']:.2%}" in page
-        assert f"{each['judged']['measures']['disparate_impact']['value']:.3f}" in page
-    assert found["sentence"] in page
-    assert found["lock"]["sha256"] in page
-    assert found["lock"]["content"]["rows_sha256"] in page
+    for each in found.candidates:
+        assert f"{each.judged.accuracy.value:.2%}" in page
+        assert f"{each.judged.measures['disparate_impact'].value:.3f}" in page
+    assert found.sentence in page
+    assert found.log["lock"]["sha256"] in page
+    assert found.log["lock"]["content"]["rows_sha256"] in page
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -65,10 +63,10 @@ def test_on_paper_and_without_scripts(chromium, found, tmp_path):
         assert len(page.pdf(format="A4")) > 20_000
     with Visit(chromium, path, java_script_enabled=False) as page:
         text = page.locator("main").inner_text()
-        assert found["sentence"] in text
+        assert found.sentence in text
         assert "need JavaScript" in text
 
 
 def test_a_search_without_a_choice_has_a_page(found):
-    page = search_to_html({**found, "chosen": None, "final": None})
+    page = search_to_html(replace(found, chosen=None, final=None))
     assert "on final rows" not in page[: page.index("<script")]

@@ -16,12 +16,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tests.refusals import refused
 
 import fairbound
-from fairbound import Dataset, audit, load, load_dataset, make_disparate_data
+from fairbound import Base, Dataset, Groups, audit, load, load_dataset, make_disparate_data
 from fairbound._errors import ForecastWarning
+from fairbound._json import plain
 from fairbound.cli.program import make_program
 from fairbound.estimator import TableEncoder
 from fairbound.persistence import ModelFileError
-from fairbound.studies import Study, StudySettings
+from fairbound.studies import STUDY_FILES, Study, StudySettings
 from fairbound.studies.parts import collected_warnings
 
 LIMIT = "disparate_impact >= 0.8"
@@ -54,8 +55,8 @@ def test_held_out_rows_have_the_scores_of_the_model(found):
     place = list(found.after.classes_).index(found.positive)
     score = found.after.predict_proba(part.X)[:, place]
     alone = audit(part.y, found.after.predict(part.X), part.sensitive, score=score, pos_label=found.positive)
-    assert found.summary["parts"]["held_out"]["after"]["scores"] == alone.to_dict()["scores"]
-    assert found.summary["parts"]["training"]["after"]["scores"] is None  # the model was fitted to them
+    assert found.summary.held_out.after.scores.to_dict() == alone.to_dict()["scores"]
+    assert found.summary.training.after.scores is None  # the model was fitted to them
 
 
 def test_a_saved_model_finds_its_columns_in_a_larger_table(found, tmp_path):
@@ -82,10 +83,9 @@ def test_one_line_writes_what_the_command_writes(tmp_path):
     assert stop.value.code == (0 if found.kept else 1)
     names = {each.name for each in (tmp_path / "command").iterdir()}
     assert names == {each.name for each in (tmp_path / "python").iterdir()}
-    for name in ("metrics.json", "summary.json"):
-        one, other = (without_time(read(tmp_path / place / name)) for place in ("python", "command"))
-        assert one == other
-    assert read(tmp_path / "python" / "metrics.json")["reproduction"]["command"] == (
+    one, other = (without_time(read(tmp_path / place / "summary.json")) for place in ("python", "command"))
+    assert one == other
+    assert read(tmp_path / "python" / "summary.json")["reproduction"]["command"] == (
         "fairbound.study(data, ['disparate_impact >= 0.9'])"
     )
 
@@ -95,16 +95,16 @@ def test_it_has_both_models_their_rows_and_the_summary(found):
     assert not found.before.result_.limits
     assert found.result is found.after.result_
     assert found.result.kept
-    assert found.kept == found.summary["limits"][0]["held_out"]["after"]["kept"]
+    assert found.kept == found.summary.held_out.limits[0].after.kept
     before, after = (
         {group: np.mean(model.predict(found.training.X)[found.training.sensitive["group"] == group] == "1")
          for group in "ab"}
         for model in (found.before, found.after)
     )  # fmt: skip
-    reached = found.summary["limits"][0]["training"]
-    assert reached["before"]["value"] == pytest.approx(min(before.values()) / max(before.values()), abs=1e-12)
-    assert reached["after"]["value"] == pytest.approx(min(after.values()) / max(after.values()), abs=1e-12)
-    assert reached["before"]["value"] < 0.8 <= reached["after"]["value"] + 1e-12
+    reached = found.summary.training.limits[0]
+    assert reached.before.value == pytest.approx(min(before.values()) / max(before.values()), abs=1e-12)
+    assert reached.after.value == pytest.approx(min(after.values()) / max(after.values()), abs=1e-12)
+    assert reached.before.value < 0.8 <= reached.after.value + 1e-12
 
 
 def test_the_rows_of_each_part_are_encoded_once_for_all_models(data, monkeypatch):
@@ -118,7 +118,7 @@ def test_the_rows_of_each_part_are_encoded_once_for_all_models(data, monkeypatch
     monkeypatch.setattr(TableEncoder, "encode", counted)
     swept = fairbound.study(data, LIMIT, bounds=[0.7])
     assert [model.bound for model in swept.frontier] == [0.7, 0.8]
-    assert swept.summary["model"]["inputs"]
+    assert swept.summary.model.inputs
     assert encoded == {480: 1, 120: 1}
     for model in (swept.before, *(each.classifier for each in swept.frontier)):
         for part in (swept.training, swept.held_out):
@@ -137,10 +137,13 @@ def test_it_prints_as_a_page(found):
 
 def test_the_folder_has_the_model_and_is_replaced_only_when_asked(found, tmp_path):
     place = tmp_path / "run"
-    metrics = found.write(place)
-    assert metrics["files"] == sorted(str(each) for each in place.iterdir())
-    assert read(place / "metrics.json")["kept"] is found.kept
-    assert read(place / "summary.json") == found.summary
+    found.write(place)
+    assert {each.name for each in place.iterdir()} == {each.split("/")[0] for each in STUDY_FILES} - {
+        "frontier.csv",
+        "models",
+    }
+    assert read(place / "summary.json")["kept"] is found.kept
+    assert read(place / "summary.json") == plain(found.summary)
     model = load(place / "model")
     assert (model.predict(found.held_out.X) == found.after.predict(found.held_out.X)).all()
     with pytest.raises(FileExistsError, match="overwrite=True replaces a study"):
@@ -163,12 +166,12 @@ def test_every_model_of_a_frontier_has_figures_of_its_own(data, tmp_path):
     assert found.after is found.frontier[1].classifier
     assert [str(limit) for limit in found.limits] == [LIMIT, "selection_rate <= 0.9"]
     found.write(tmp_path / "run")
-    points = read(tmp_path / "run" / "frontier.json")["points"]
+    points = read(tmp_path / "run" / "summary.json")["frontier"]
     for point, line in zip(found.frontier, points, strict=True):
         saved = load(tmp_path / "run" / "models" / f"{point.bound:g}")
         assert saved.result_.limits[0].limit == f"disparate_impact >= {point.bound:g}"
-        assert saved.result_.limits[0].reached == line["training_value"]
-        assert saved.result_.accuracy == pytest.approx(line["training_accuracy"], abs=1e-12)
+        assert saved.result_.limits[0].reached == line["training"]["value"]
+        assert saved.result_.accuracy == pytest.approx(line["training"]["accuracy"]["value"], abs=1e-12)
         assert saved.result_.status.value == line["status"]
     assert "points for the next 0.01" in str(found)
     found.write(tmp_path / "lean", models=False)
@@ -191,12 +194,12 @@ def test_the_model_is_chosen_by_its_loss_on_rows_that_it_has_not_seen(bent, rows
     study = fairbound.study(rows_with_bends(rows, bent))
     assert study.settings.model == model
     assert (study.after.base_ is not None) == (model == "boosted")
-    [reason] = [note for note in study.summary["notes"] if note.startswith("Model: ")]
+    [reason] = [note for note in study.summary.notes if note.startswith("Model: ")]
     if rows < 2000:
         assert "not tried" in reason
     else:
         assert ("boosted trees, chosen" in reason) == (model == "boosted")
-    assert study.summary["reproduction"]["model"] == model
+    assert study.summary.reproduction["model"] == model
     assert "model=" not in study.command  # it repeats the choice
 
 
@@ -209,7 +212,7 @@ def test_the_losses_of_the_choice_are_those_of_scikit_learn(data):
 
     rows = Part.of(data)
     losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1")
-    trial = fairbound.ConstrainedClassifier(base=LogisticRegression(), cv=3, ensemble=True, random_state=0)
+    trial = fairbound.ConstrainedClassifier(base=Base(LogisticRegression(), cv=3, ensemble=True), random_state=0)
     scores = trial.fit(rows.inputs, rows.y).base_score_
     assert losses.mean() == pytest.approx(log_loss(rows.y, 1 / (1 + np.exp(-scores))), abs=1e-12)
 
@@ -266,7 +269,7 @@ def test_a_stage_yields_the_callback_of_its_fits(data):
 def test_an_end_before_the_limits_leaves_the_model_without_them(data):
     found = fairbound.study(data, LIMIT, callback=lambda row: True)
     assert (found.interrupted, found.before, found.limits) == (True, None, ())
-    assert found.summary["limits"] == []
+    assert found.summary.limits == ()
 
 
 @pytest.mark.parametrize(
@@ -276,11 +279,11 @@ def test_an_end_before_the_limits_leaves_the_model_without_them(data):
         ({"model": "oak"}, "model='oak' must be"),
         ({"model": 3}, "model=3 must be"),
         ({"groups": "eech"}, "Did you mean 'each'"),
-        ({"small_groups": "drop"}, "small_groups='drop' must be"),
+        ({"groups": "both", "training": -1}, "training=-1 must be"),
         ({"confidence": 95}, "confidence=95 must be"),
         ({"limits": (), "confidence": 0.9}, "needs at least one limit"),
         ({"confidence": 0.9, "bounds": [0.9]}, "bounds="),
-        ({"confidence": 0.9, "small_groups": "warn"}, "small_groups='warn'"),
+        ({"confidence": 0.9, "groups": Groups(small="warn")}, r"Groups\(small='warn'\)"),
         ({"limits": "covariance <= 0.1", "confidence": 0.9}, "covariance"),
         ({"limits": (), "bounds": [0.9]}, "bounds= needs a limit"),
         ({"limits": "selection_rate >= 0.1", "bounds": [0.2]}, "a group's own rate"),
@@ -299,8 +302,8 @@ def test_bad_settings_are_said_before_any_rows_are_looked_at(settings, words):
     [
         ({}, {"limits": "disparate_impact(race) >= 0.8"}, "Name it with sensitive="),
         ({}, {"limits": "disparate_impact(a) >= 0.8"}, r"\[a\]"),
-        ({}, {"min_group_size": 10_000}, "small_groups='merge'"),
-        ({}, {"min_group_size": 10_000, "confidence": 0.9}, "without confidence="),
+        ({}, {"groups": Groups(min_size=10_000)}, r"Groups\(small='merge'\)"),
+        ({}, {"groups": Groups(min_size=10_000), "confidence": 0.9}, "without confidence="),
         ({"weight": 1.0}, {"confidence": 0.9}, "without weight="),
         ({"sensitive": "race"}, {}, "race"),
     ],
@@ -328,11 +331,11 @@ def test_trees_are_counted_on_rows_that_they_have_not_seen(data, model, tmp_path
     found = fairbound.study(data, "demographic_parity <= 0.15", model=model)
     record = found.result
     summary = found.summary
-    assert summary["parts"]["training"]["accuracy"]["after"]["value"] == pytest.approx(record.accuracy, abs=1e-12)
-    assert summary["limits"][0]["training"]["after"]["value"] == pytest.approx(record.limits[0].reached, abs=1e-12)
+    assert summary.training.accuracy.after.value == pytest.approx(record.accuracy, abs=1e-12)
+    assert summary.training.limits[0].after.value == pytest.approx(record.limits[0].reached, abs=1e-12)
     assert record.kept
-    assert summary["model"]["kind"] == "importances"
-    notes = " ".join(summary["notes"])
+    assert summary.model.kind == "importances"
+    notes = " ".join(summary.notes)
     for said in (record.base.name, "a model that had not seen it", "The base alone", next(iter(record.base.moved))):
         assert said in notes
     found.write(tmp_path / "out")

@@ -62,6 +62,7 @@ def describe(source: str, *, reading: DescribingOptions, output: Output) -> None
     from fairbound.cli.studying import show_columns, show_label
 
     check_source(source)
+    from fairbound._json import plain
     from fairbound.studies import columns_taken, label_values, remarks
 
     data = load(source, reading, quiet=output.silent)
@@ -84,8 +85,8 @@ def describe(source: str, *, reading: DescribingOptions, output: Output) -> None
             "description": data.description,
             "target": data.target,
             "features": list(data.feature_names),
-            "label": label_values(data),
-            "taken": columns_taken(data, option_name),
+            "label": plain(label_values(data)),
+            "taken": plain(columns_taken(data, option_name)),
             "missing": gaps,
             "notes": notes,
             "by": [facts.to_dict() for facts in described],

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fairbound._settings import at_least
+from fairbound._settings import Seed
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
-from fairbound.cli.options import ReadingOptions, StudyOptions, command
+from fairbound.cli.options import ReadingOptions, command
 from fairbound.cli.output import Output, finishing, fresh_folder
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ HELD_OUT, CONFIDENCE = 0.3, 0.95
 
 
 @command("demo")
-def demo(*, out: str | None = None, seed: int = at_least(0, 0), output: Output) -> None:
+def demo(*, out: str | None = None, seed: Seed = 0, output: Output) -> None:
     """Show all steps on the shipped Law School data.
 
     The steps: the labels by race; a model without limits, and one with a ratio of selection rates of at least 0.9; the
@@ -45,37 +45,37 @@ def demo(*, out: str | None = None, seed: int = at_least(0, 0), output: Output) 
     Keep the results:
       $ fairbound demo --out demo
     """
+    from fairbound._json import plain
     from fairbound.cli.inputs import load
     from fairbound.cli.studying import run_study, show_frontier
-    from fairbound.studies import Study, metrics_of, summary_tables, write_files
+    from fairbound.studies import Study, StudySettings, summary_tables, write_files
 
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fairbound-demo-")) / DATA
     with fresh_folder(place) as folder:
         data = load(DATA, ReadingOptions(sensitive=[GROUPS]))
         _head(output, "1. The labels by race, before any model")
         output.text(repr(data.describe(GROUPS)))
-        training = StudyOptions(test_size=HELD_OUT, seed=seed, model="linear")
-        study = Study(data, training.settings(LIMIT, BOUNDS))
+        chosen: dict[str, Any] = {"test_size": HELD_OUT, "seed": seed, "model": "linear"}
+        study = Study(data, StudySettings.build(LIMIT, BOUNDS, **chosen))
         interrupts = [run_study(study, output)]
         if study.interrupted and not study.frontier:
             raise interrupts[0].exception
-        roomy = Study(data, training.settings(LIMIT, margin="auto"))
+        roomy = Study(data, StudySettings.build(LIMIT, margin="auto", **chosen))
         interrupts.append(run_study(roomy, output))
         # Calibration rows are held out to test the models, so fewer rows are left for training.
-        certain = Study(data, training.settings(LIMIT, confidence=CONFIDENCE))
+        certain = Study(data, StudySettings.build(LIMIT, confidence=CONFIDENCE, **chosen))
         interrupts.append(run_study(certain, output))
         with finishing(output):
-            write_files(study, folder, place)
+            write_files(study, folder)
     summary = study.summary
-    found = metrics_of(summary)
-    limit = summary["limits"][0]["text"]
+    limit = summary.limits[0].text
     _head(output, f"2. A model without limits, and one with {limit}")
     output.tables(*summary_tables(summary))
     _head(output, "3. The cost of other bounds")
-    show_frontier(output, summary["frontier"])
+    show_frontier(output, summary)
     _head(output, "4. The limit on new rows, tested on the held-out rows with 95% confidence")
-    for verdict in found["certificate"]["limits"]:
-        output.text(f"{verdict['verdict']}: {verdict['limit']} is {verdict['value']:.4f} there; {verdict['reason']}")
+    for found in summary.certificates["held-out"].limits:
+        output.text(f"{found.verdict.value}: {found.limit} is {found.value:.4f} there; {found.reason}")
     _head(output, "5. The forecast for new rows, from the training rows alone")
     for title, each in (("The model of step 2:", study), ("A model trained with a margin:", roomy)):
         output.text(title)
@@ -89,15 +89,14 @@ def demo(*, out: str | None = None, seed: int = at_least(0, 0), output: Output) 
     output.text(
         "The same on your own file: fairbound train FILE --target ... --sensitive ... --require ... --out FOLDER"
     )
-    content = {"command": "demo", "out": str(place), **found, "frontier": summary["frontier"]["points"]}
-    fits = {"plain": study, "margin": roomy, "confident": certain}
-    output.result({**content, **{name: each.result.to_dict() | {"history": []} for name, each in fits.items()}})
+    fits = {"margin": roomy.result, "confident": certain.result}
+    output.result({"command": "demo", "out": str(place), **plain(summary), **plain(fits)})
     if any(each.interrupted for each in (study, roomy, certain)):
         left = study.interruption or "every bound; the model for the confidence is not finished."
         came = next(each for each in interrupts if each.number is not None)
         complain(f"{came.word}: {place} has {left}")
         raise typer.Exit(exit_code(came.exception))
-    raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
+    raise typer.Exit(KEPT if study.kept else NOT_KEPT)
 
 
 def _show_certain(output: Output, study: Study) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fairbound._settings import at_least
-from fairbound._words import TextTable
+from fairbound._settings import Count, Range
+from fairbound._words import TextTable, lookup
 from fairbound.cli.endings import complain, exit_code
 from fairbound.cli.options import command
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.experiments import Progress, Reproduction, Request
+    from fairbound.experiments import Progress, Reproduction
 
 
 @command("reproduce")
@@ -30,8 +30,8 @@ def reproduce(
     batches: bool = False,
     jobs: int = 1,
     out: str = "reproduction",
-    epochs: int | None = at_least(1, None),
-    rows: int | None = at_least(100, None),
+    epochs: Count | None = None,
+    rows: Annotated[int, Range(least=100)] | None = None,
     overwrite: bool = False,
     exact: bool = False,
     data_dir: str | None = None,
@@ -81,7 +81,7 @@ def reproduce(
     Everything on two cores:
       $ fairbound reproduce all --jobs 2 --out paper
     """
-    from fairbound.experiments import TITLES
+    from fairbound.experiments import DATASETS, TITLES
 
     if listed or not names:
         output.tables(TextTable("fairbound reproduce NAME", ("name", "title"), tuple(TITLES.items()), left=2))
@@ -89,26 +89,44 @@ def reproduce(
         return
     if jobs == 0:
         raise ValueError("--jobs must not be 0: give the number of processes, or -1 for one per core.")
-    request = _request(names, dataset, solver, part, batches, epochs, rows, data_dir)
+    for name in names:
+        if name != "all":
+            lookup(TITLES, name, "item")
+    for name in dataset or ():
+        lookup(DATASETS, name, "data set")
     from fairbound import experiments
 
-    begun = time.perf_counter()
-    shown = _Shown(output)
+    begun, done = time.perf_counter(), 0
+
+    def report(progress: Progress) -> None:
+        """Show the progress: after every run on a terminal, after every tenth of them elsewhere."""
+        nonlocal done
+        done += progress.last is not None
+        remaining = "" if progress.remaining is None else f", about {_duration(progress.remaining)} to go"
+        text = f"{progress.done} of {progress.total} runs{remaining}"
+        output.update(text)
+        tenth = 10 * progress.done // progress.total > 10 * (progress.done - 1) // progress.total
+        if progress.done and tenth and not output.quiet and not sys.stderr.isatty():
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+    request = experiments.Request(
+        names=tuple(TITLES) if "all" in names else tuple(names),
+        datasets=tuple(name for name in DATASETS if dataset is None or name in dataset),
+        solvers=("paper", "fast") if solver == "both" else (solver,),
+        part=part,
+        batches=batches,
+        epochs=epochs or experiments.EPOCHS,
+        limit=rows,
+        data_dir=data_dir,
+    )
+    shared: dict[str, Any] = {"command": output.command, "overwrite": overwrite, "exact": exact}
     with output.stage("Reproducing"):
         try:
-            made = experiments.reproduce(
-                request,
-                Path(out),
-                jobs=jobs,
-                report=shown,
-                command=output.command,
-                overwrite=overwrite,
-                exact=exact,
-            )
+            made = experiments.reproduce(request, Path(out), jobs=jobs, report=report, **shared)
         except KeyboardInterrupt as interrupt:
             complain(
-                f"Interrupted: {shown.done} runs were finished and are kept in {out}; "
-                "the same command continues from there."
+                f"Interrupted: {done} runs were finished and are kept in {out}; the same command continues from there."
             )
             raise typer.Exit(exit_code(interrupt)) from None
     _show(output, made)
@@ -123,65 +141,9 @@ def reproduce(
             "command": "reproduce",
             "out": out,
             "runs": len(made.results),
-            "verdicts": [
-                {"claim": verdict.claim, "solver": verdict.solver, "verdict": verdict.word} for verdict in made.verdicts
-            ],
+            "verdicts": [{"claim": each.claim, "solver": each.solver, "verdict": each.word} for each in made.verdicts],
         }
     )
-
-
-def _request(
-    names: list[str],
-    dataset: list[str] | None,
-    solver: str,
-    part: str,
-    batches: bool,
-    epochs: int | None,
-    rows: int | None,
-    data_dir: str | None,
-) -> Request:
-    """Check the options, before slow imports."""
-    from fairbound._words import lookup
-    from fairbound.experiments import DATASETS, EPOCHS, TITLES
-
-    for name in names:
-        if name != "all":
-            lookup(TITLES, name, "item")
-    for name in dataset or ():
-        lookup(dict.fromkeys(DATASETS), name, "data set")
-    from fairbound.experiments import Request
-
-    return Request(
-        names=tuple(TITLES) if "all" in names else tuple(names),
-        datasets=tuple(name for name in DATASETS if dataset is None or name in dataset),
-        solvers=("paper", "fast") if solver == "both" else (solver,),  # type: ignore[arg-type]
-        part=part,  # type: ignore[arg-type]
-        batches=batches,
-        epochs=epochs or EPOCHS,
-        limit=rows,
-        data_dir=data_dir,
-    )
-
-
-class _Shown:
-    """Shows the progress of the runs: after every run on a terminal, after every tenth of them elsewhere."""
-
-    def __init__(self, output: Output) -> None:
-        self.output = output
-        self.done = 0
-        self._said = 0
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.last is not None:
-            self.done += 1
-        remaining = "" if progress.remaining is None else f", about {_duration(progress.remaining)} to go"
-        text = f"{progress.done} of {progress.total} runs{remaining}"
-        self.output.update(text)
-        tenth = 10 * progress.done // progress.total
-        if not self.output.quiet and not sys.stderr.isatty() and tenth != self._said:
-            self._said = tenth
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
 
 
 def _duration(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairbound._journal import Journal
     from fairbound.cli.options import JournalOptions, ReadingOptions
     from fairbound.data import Dataset
-    from fairbound.studies import Study, StudySettings
+    from fairbound.studies import Study, StudySettings, Summary
     from fairbound.training import Processes
 
 
@@ -42,12 +42,12 @@ def show_label(output: Output, data: Dataset) -> None:
     from fairbound.studies import label_values
 
     values = label_values(data)
-    shown = sorted(values, key=lambda each: -each["rows"])[:MOST_VALUES]
+    shown = sorted(values, key=lambda each: -each.rows)[:MOST_VALUES]
     rest = [each for each in values if each not in shown]
-    rows = [(each["value"], each["counts_as"], f"{each['rows']:,}") for each in values if each in shown]
+    rows = [(each.value, each.counts_as, f"{each.rows:,}") for each in values if each in shown]
     if rest:  # the remaining values are all on one side, because favourable values are listed one by one
-        sides = ", ".join(sorted({each["counts_as"] for each in rest}))
-        rows.append((f"({len(rest):,} other values)", sides, f"{sum(each['rows'] for each in rest):,}"))
+        sides = ", ".join(sorted({each.counts_as for each in rest}))
+        rows.append((f"({len(rest):,} other values)", sides, f"{sum(each.rows for each in rest):,}"))
     output.tables(TextTable(f"Label {data.target}", ("value", "counts as", "rows"), tuple(rows), left=2))
 
 
@@ -64,7 +64,7 @@ def show_columns(output: Output, data: Dataset) -> None:
         f"{categories:,} {'category' if categories == 1 else 'categories'}."
     )
     rows = [
-        (each["column"], f"{each['kind']}, {each['remark']}", each["example"], each["option"])
+        (each.column, f"{each.kind}, {each.remark}", each.example, each.option)
         for each in columns_taken(data, option_name)
     ]
     if rows:
@@ -91,15 +91,15 @@ def suggested(measure: str, value: float | None, column: str | None = None) -> s
     return None
 
 
-def suggest(output: Output, summary: Mapping[str, Any]) -> None:
+def suggest(output: Output, summary: Summary) -> None:
     """Print the measures of a model without limits, and for each a limit that it does not keep."""
-    part = summary["parts"]["held_out"] or summary["parts"]["training"]
-    several = len({found["grouping"] for found in part["after"]["measures"]}) > 1
+    measures = summary.main.after.measures
+    several = len({found.grouping for found in measures}) > 1
     rows = []
-    for found in part["after"]["measures"]:
-        if found["measure"] in STEPS and found["label"] is None:
-            limit = suggested(found["measure"], found["value"], found["grouping"] if several else None)
-            rows.append((found["grouping"], found["measure"], number(found["value"], 4), limit or "kept already"))
+    for found in measures:
+        if found.measure in STEPS and found.label is None:
+            limit = suggested(found.measure, found.value, found.grouping if several else None)
+            rows.append((found.grouping, found.measure, number(found.value, 4), limit or "kept already"))
     output.text()
     output.tables(TextTable("Limits to try", ("groups", "measure", "now", "--require"), tuple(rows), left=2))
     output.text(
@@ -123,7 +123,8 @@ def write_study(
     *,
     models: bool = True,
 ) -> tuple[Study, dict[str, Any]]:
-    """Read the rows, show facts about them, train, and write the folder; return the study and its numbers."""
+    """Read the rows, show facts about them, train, and write the folder; return the study, and its content for JSON."""
+    from fairbound._json import plain
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.output import RowProgress
     from fairbound.studies import Study, write_files, write_lock
@@ -145,7 +146,8 @@ def write_study(
         if settings.bounds and study.interrupted and not study.frontier:
             raise saved.interrupt.exception
         with finishing(output):
-            return study, write_files(study, folder, out, models=models)
+            files = write_files(study, folder, models=models)
+            return study, {**plain(study.summary), "files": [str(out / name) for name in files]}
 
 
 def run_study(study: Study, output: Output, saved: Checkpoint | None = None) -> Interruptible:
@@ -196,8 +198,6 @@ class Checkpoint:
         self.out, self.stated, self.output, self.processes = out, stated, output, processes
         self.interrupt = Interruptible()
         self.path = self.out.with_name(f"{self.out.name}.journal")
-        if stated.resume and not stated.checkpoint:
-            raise ValueError("--resume continues a journal, but --checkpoint 0 writes none: leave one of them out.")
         self.replaces = stated.resume and self.path.exists() and _was_interrupted(self.out)
         if not self.replaces:
             refuse_existing(self.out)
@@ -210,7 +210,7 @@ class Checkpoint:
         count = 1 if self.processes is None else self.processes.count
         from fairbound.training import Passes, open_journal
 
-        if not self.stated.checkpoint or (self.processes is not None and self.processes.rank):
+        if self.processes is not None and self.processes.rank:
             study.passes = Passes(None, self.processes)
             return
         self._journal = open_journal(
@@ -236,26 +236,22 @@ class Checkpoint:
 
 def _was_interrupted(folder: Path) -> bool:
     """Return whether a folder has the study of an interrupted run."""
-    from fairbound.report import holds_summary, read_summary
+    from fairbound.studies import holds_summary, read_summary
 
-    return (
-        folder.is_dir() and holds_summary(folder) and bool(read_summary(folder / "summary.json")["run"]["interrupted"])
-    )
+    return folder.is_dir() and holds_summary(folder) and bool(read_summary(folder / "summary.json").interrupted)
 
 
-def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
+def show_frontier(output: Output, summary: Summary) -> None:
     """Print the value and the cost of each bound."""
     from fairbound.studies import GAIN, frontier_table
 
-    output.tables(frontier_table(frontier))
+    output.tables(frontier_table(summary))
     output.text(GAIN)
 
 
-def show_notes(output: Output, summary: Mapping[str, Any]) -> None:
+def show_notes(output: Output, summary: Summary) -> None:
     """Print the notes, but not the last one: it says where the rows come from."""
-    from fairbound.studies import rows_without_group
-
-    for note in (*rows_without_group(summary), *summary["notes"][:-1]):
+    for note in (*summary.rows_without_group(), *summary.notes[:-1]):
         output.text(f"Note: {note}")
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from fairbound._errors import together
 from fairbound._files import as_utf8
-from fairbound.cli.options import JournalOptions, ReadingOptions, StudyOptions, command
+from fairbound._study_settings import FrontierChoices, StudyChoices
+from fairbound.cli.options import TEST, JournalOptions, ReadingOptions, command, held_out
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -23,17 +24,16 @@ def train(
     *,
     out: str,
     require: list[str] | None = None,
-    confidence: float | None = None,
-    margin: str | None = None,
     reading: ReadingOptions,
     memory: str | None = None,
-    training: StudyOptions,
+    test: str = TEST,
+    choices: StudyChoices,
     journal: JournalOptions,
     output: Output,
 ) -> None:
     """Train a classifier under limits, and evaluate it on held-out rows.
 
-    Writes a folder with the model, its numbers (metrics.json, summary.json), the report (report.html) and a model card.
+    Writes a folder with the model, its numbers (summary.json), the report (report.html) and a model card.
     Without --require it trains a model without limits, shows its rates by group, and suggests limits. The exit code is
     1 if a limit is not kept on the training rows or on the held-out rows. With --confidence it is 1 if no model is
     certified, or if the held-out rows refute a limit.
@@ -46,12 +46,10 @@ def train(
         A folder to create.
     require : LIMIT...
         A limit, such as "disparate_impact >= 0.8".
-    confidence : float
-        Keep the limits on unseen rows with this confidence; holds out calibration rows.
-    margin : auto|PROBABILITY
-        Tighten the limits just enough to hold on new rows with this probability, by the forecast.
     memory : SIZE
         Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
+    test : SHARE|FILE
+        The share of the rows to hold out, 0 for none; or a file of held-out rows.
 
     Examples
     --------
@@ -62,9 +60,9 @@ def train(
     Also on unseen rows, with 95% confidence, by a network:
       $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8"
           --confidence 0.95 --model mlp:32 --out model
-    With a margin, so that the limit is likely to hold on new rows:
+    Kept on the training rows alone, without a margin for new rows:
       $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8"
-          --margin auto --out model
+          --margin none --out model
     Two limits:
       $ fairbound train loans.csv --target approved --sensitive sex
           --require "disparate_impact >= 0.8" "equal_opportunity <= 0.1" --out model
@@ -84,26 +82,15 @@ def train(
             place, output = own_output(processes, Path(out), output, scratch)
             saved = Checkpoint(place, journal, output, processes)
             check_source(source, folders=True)
-            settings = training.settings(
-                require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
-            )
-            if confidence is not None and reading.weight is not None:
-                raise ValueError(
-                    "--confidence and --weight cannot be combined: the confidence holds for unweighted rows only."
-                )
+            share, file = held_out(test)
+            from fairbound.studies import StudySettings
+
+            settings = StudySettings.build(require or (), **{**choices.get_params(deep=False), "test_size": share})
             budget = parse_memory(memory)
-        study, found = write_study(source, Path(out), settings, reading, training.test_file, budget, saved)
+        study, found = write_study(source, Path(out), settings, reading, file, budget, saved)
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
-    exit_after(study, saved, kept=found["kept"])
-
-
-def as_margin(stated: str | None) -> float | str | None:
-    """Return the margin as a number if it is one, else as text; the settings reject any text but "auto"."""
-    try:
-        return None if stated is None else float(stated)
-    except ValueError:
-        return stated
+    exit_after(study, saved, kept=study.kept)
 
 
 def _show(output: Output, study: Study, out: str) -> None:
@@ -114,21 +101,22 @@ def _show(output: Output, study: Study, out: str) -> None:
         return
     summary = study.summary
     output.text()
-    output.tables(*summary_tables(summary))
-    output.text()
-    if summary["limits"]:
+    if summary.limits:
         from fairbound.report import headline
 
         output.text(headline(summary))
-        output.text(f"{summary['run']['status']}: {summary['run']['message']}")
-    for line in summary["run"]["new_rows"]:
+        output.text(f"{study.result.status.value}: {study.result.message}")
+        output.text()
+    output.tables(*summary_tables(summary))
+    output.text()
+    for line in study.result.about_new_rows:
         output.text(line)
     if study.result.certified:
         output.text(study.result.claim)  # if no model passed, the message says so
     show_notes(output, summary)
     if not study.settings.limits:
         suggest(output, summary)
-    output.text(f"Written to {out}: model, metrics.json, summary.json, report.html, model-card.md, limits.lock.")
+    output.text(f"Written to {out}: model, summary.json, report.html, model-card.md, limits.lock.")
 
 
 @command("frontier")
@@ -143,7 +131,8 @@ def frontier(
     require: list[str] | None = None,
     no_models: bool = False,
     memory: str | None = None,
-    training: StudyOptions,
+    test: str = TEST,
+    choices: FrontierChoices,
     journal: JournalOptions,
     output: Output,
 ) -> None:
@@ -170,6 +159,8 @@ def frontier(
         Write only the chosen model, not one per bound.
     memory : SIZE
         Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
+    test : SHARE|FILE
+        The share of the rows to hold out, 0 for none; or a file of held-out rows.
 
     Examples
     --------
@@ -191,18 +182,21 @@ def frontier(
     saved = Checkpoint(Path(out), journal, output)
     check_source(source, folders=True)
     limit, grid = swept_limit(measure, bounds, choose)
-    settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
-    budget = parse_memory(memory)
-    study, found = write_study(
-        source, Path(out), settings, reading, training.test_file, budget, saved, models=not no_models
+    share, file = held_out(test)
+    from fairbound.studies import StudySettings
+
+    settings = StudySettings.build(
+        [limit, *(require or ())], grid, **{**choices.get_params(deep=False), "test_size": share}
     )
+    budget = parse_memory(memory)
+    study, found = write_study(source, Path(out), settings, reading, file, budget, saved, models=not no_models)
     output.text()
-    show_frontier(output, study.summary["frontier"])
+    show_frontier(output, study.summary)
     show_notes(output, study.summary)
-    files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
+    files = "frontier.csv, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
-    exit_after(study, saved, kept=found["kept"])
+    exit_after(study, saved, kept=all(point.training.kept for point in study.summary.frontier))
 
 
 FORMATS = {"html": "report.html", "markdown": "model-card.md"}
@@ -232,6 +226,7 @@ def report(run: str, *, out: str | None = None, form: Literal["html", "markdown"
     The model card:
       $ fairbound report model --format markdown --out CARD.md
     """
+    from fairbound._json import plain
     from fairbound._words import did_you_mean
     from fairbound.cli.output import fresh_file
 
@@ -242,19 +237,17 @@ def report(run: str, *, out: str | None = None, form: Literal["html", "markdown"
             raise FileNotFoundError(f"{run} has no summary.json; give a folder that train or frontier has written.")
         beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
         raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
-    from fairbound.report import NAMES, read_summary, to_html, to_markdown
+    from fairbound.report import NAMES, to_html, to_markdown
+    from fairbound.studies import read_summary
 
     summary = read_summary(path)
-    try:
-        page = to_html(summary) if form == "html" else to_markdown(summary)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged, so no report can be made of it ({error}); run train again.") from error
+    page = to_html(summary) if form == "html" else to_markdown(summary)
     place = Path(out) if out is not None else path.parent / FORMATS[form]
     # The run's own pages are made from its summary, so they may be replaced.  Any other existing file may not.
     with fresh_file(place, replace=out is None and path.name == NAMES["json"]) as file:
         file.write_bytes(as_utf8(page))
     output.text(f"Written to {place}.")
-    output.result({"command": "report", "out": str(place), "summary": summary})
+    output.result({"command": "report", "out": str(place), "summary": plain(summary)})
 
 
 def swept_limit(measure: str, bounds: Sequence[float] | None, choose: float | None) -> tuple[Constraint, list[float]]:

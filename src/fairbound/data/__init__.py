@@ -4,42 +4,30 @@ Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
 from fairbound.data.arrow import column_values, import_pyarrow
+from fairbound.data.bands import into_bands
 from fairbound.data.batches import ArrowTable, Batches, no_column
-from fairbound.data.columns import (
-    Column,
-    as_probabilities,
-    group_values,
-    has_probabilities,
-    into_bands,
-    is_missing,
-    is_protected_name,
-    name_probabilities,
-)
+from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE, DATASETS, CatalogueEntry, census_source
+from fairbound.data.columns import Column, group_values, is_missing
 from fairbound.data.dataset import Dataset, Split
+from fairbound.data.download import cache_folder
 from fairbound.data.draws import as_seed, draw_parts
-from fairbound.data.files import Place, cache_folder
+from fairbound.data.files import Place
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
-from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
+from fairbound.data.leaks import SuspectedLeak, find_leaks
+from fairbound.data.loading import STATE, YEAR, load_dataset
+from fairbound.data.names import is_protected_name
 from fairbound.data.opening import open_batches
 from fairbound.data.parquet import is_stream
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
+from fairbound.data.probabilities import as_probabilities, has_probabilities, name_probabilities
 from fairbound.data.reading import read_columns, read_source, read_table
 from fairbound.data.roles import Roles
 from fairbound.data.source import Source, Tell
-from fairbound.data.sources import ACSINCOME_CA_SAMPLE, CatalogueEntry, census_source
-from fairbound.data.stored import count_rows, map_array
+from fairbound.data.stored import count_rows
 from fairbound.data.strata import Description
-from fairbound.data.table import (
-    Backend,
-    SuspectedLeak,
-    Table,
-    Taken,
-    find_leaks,
-    installed_backend,
-    make_frame,
-    taken_for,
-)
+from fairbound.data.table import Table, installed_backend, make_frame
+from fairbound.data.taken import Backend, Taken, taken_for
 from fairbound.data.writing import copy_writer
 
 __all__ = [
@@ -91,7 +79,6 @@ __all__ = [
     "load_dataset",
     "make_disparate_data",
     "make_frame",
-    "map_array",
     "name_probabilities",
     "no_column",
     "open_batches",

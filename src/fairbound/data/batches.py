@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message, argument
 from fairbound._words import did_you_mean, listed, names_in_one
+from fairbound.data.arrays import Columns
 from fairbound.data.arrow import column_values, import_pyarrow, is_supported, is_text, plain_type
-from fairbound.data.columns import Columns
 from fairbound.data.formats import MISSING, ColumnFormat, FormatLearner
 
 BLOCK_ROWS = 2**16

@@ -21,24 +21,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
 
 from fairbound._errors import argument
+from fairbound._mapped import map_rows
 from fairbound._values import as_array, check_weights
 from fairbound._words import visible
-from fairbound.data.columns import (
-    Column,
-    FloatArray,
-    IntArray,
-    as_inputs,
-    as_labels,
-    as_values,
-    has_probabilities,
-    is_missing,
-    without_nan,
-)
+from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, without_nan
+from fairbound.data.columns import Column, is_missing
 from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
+from fairbound.data.leaks import SuspectedLeak, find_leaks
+from fairbound.data.probabilities import has_probabilities
 from fairbound.data.strata import Description, describe
-from fairbound.data.table import Backend, SuspectedLeak, Table, Taken, find_leaks, make_frame, taken_for
+from fairbound.data.table import Table, make_frame
+from fairbound.data.taken import Backend, Taken, taken_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,6 +210,10 @@ class Dataset:
             )
         return self.sensitive[name]
 
+    def words(self) -> NDArray[Any]:
+        """Return the label of each row as a word."""
+        return np.asarray(map_rows(as_array(self.target_names), self.y, self.table.folder))
+
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
         """Return the number of rows by (group, label), for the groups of one sensitive column."""
         groups = self.groups(name)
@@ -307,7 +306,7 @@ class Dataset:
         if target:
             if self.target in columns:
                 raise ValueError(f"Both a column and the label are called {self.target!r}; leave out target=True.")
-            columns |= {self.target: as_array(self.target_names)[self.y]}
+            columns |= {self.target: self.words()}
         return make_frame(columns, backend)
 
     def frames(self, *, backend: Backend | None = None) -> Frames:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from fairbound._errors import InputError, InputTypeError, bad_value
+from fairbound.data.arrays import Columns
 from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import Batches, learn_text
-from fairbound.data.columns import Columns
 
 BYTES_PER_CHARACTER = 50
 """Bytes of memory per byte of a text file, in a study."""

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from fairbound._errors import InputError, bad_value, together
-from fairbound.data.columns import has_probabilities
+from fairbound.data.arrays import FloatArray, IntArray
+from fairbound.data.probabilities import has_probabilities
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Key = tuple[str, ...]
 """A label and its groups, as text."""
 

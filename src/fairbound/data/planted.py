@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logit, ndtr
 
-from fairbound.data.columns import FloatArray
+from fairbound.data.arrays import FloatArray
 from fairbound.data.dataset import Dataset
 
 

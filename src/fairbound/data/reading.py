@@ -18,16 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, Message, bad_value, together
+from fairbound._mapped import map_rows
 from fairbound._values import as_array, check_weights
 from fairbound._words import did_you_mean
 from fairbound.data.batches import Batches
-from fairbound.data.columns import Categorical, Column, Numeric, as_probabilities, is_missing
+from fairbound.data.columns import Categorical, Column, Numeric, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, as_word, check_labelled, code_labels, code_like, sides_in_words
+from fairbound.data.probabilities import as_probabilities
 from fairbound.data.roles import Roles, _names
 from fairbound.data.source import Source, Tell
-from fairbound.data.stored import distinct_rows, store, take_rows
+from fairbound.data.stored import StoredColumns, distinct_rows, store, take_rows
 from fairbound.data.table import Table
 
 
@@ -230,10 +232,11 @@ def read_source(
         schema = tuple(_schema(columns, name, name in roles.categorical, max_categories) for name in inputs)
         weights = None if weight is None else _weights(columns, weight)
         given: dict[str, NDArray[Any]] = {}
+        folder = columns.folder if isinstance(columns, StoredColumns) else None
         for name, named in listed:
             if name in words:
                 values, of_row = distinct_rows(columns, name)
-                given[name] = roles.groups(name, values)[of_row]
+                given[name] = np.asarray(map_rows(roles.groups(name, values), of_row, folder))
             else:
                 given[name] = as_probabilities({each: columns[each] for each in named})
     is_path = isinstance(source.data, str | os.PathLike)

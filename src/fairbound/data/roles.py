@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, argument, bad_value
 from fairbound._words import did_you_mean
+from fairbound.data.bands import into_bands
 from fairbound.data.batches import Batches
-from fairbound.data.columns import group_values, into_bands, name_probabilities
+from fairbound.data.columns import group_values
+from fairbound.data.probabilities import name_probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,8 @@ class Roles:
         for name in ("sensitive", "categorical", "ignore"):
             given[name] = tuple(_names(given.get(name, ()), name))
         found = cls(target=target, **given | {"bands": given.get("bands") or {}})
+        if not isinstance(found.weight, str | None):
+            raise InputTypeError("{weight=value} must be the name of a column.", value=found.weight)
         if not isinstance(found.sensitive_as_input, bool):
             raise InputTypeError("{sensitive_as_input=value} must be True or False.", value=found.sensitive_as_input)
         most = found.max_categories

@@ -1,12 +1,7 @@
-"""Columns in files that are mapped into memory: the rows of a table that does not fit in it.
-
-The files have no names.  Their space is free again when nothing refers to the arrays any more, or the process ends.
-"""
+"""Columns in files that are mapped into memory: the rows of a table that does not fit in it."""
 
 from __future__ import annotations
 
-import math
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,50 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from fairbound._errors import InputError
+from fairbound._mapped import BLOCK, check_disk, in_folder, map_rows
 from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import Batches
 from fairbound.data.columns import Column, is_missing
 
-BLOCK = 2**16
-"""Rows that are copied at once."""
-
-DISK_RESERVE = 0.05
-"""Share of the free disk that stays free."""
-
 MOST_VALUES = 1_000_000
 """Most distinct values of a column of words.  A column with more is an identifier, and would fill the memory."""
-
-
-def check_disk(size: int, folder: Path) -> None:
-    """Raise an error if the disk of a folder has too little room for so many bytes."""
-    free = shutil.disk_usage(folder).free
-    if size > (1 - DISK_RESERVE) * free:
-        raise OSError(
-            f"The rows need {size / 1e6:,.0f} MB in {folder}, where {free / 1e6:,.0f} MB are free; write to a folder "
-            "with more room (beside the output, or scratch= of Source)."
-        )
-
-
-def map_array(shape: tuple[int, ...], kind: DTypeLike, folder: Path) -> NDArray[Any]:
-    """Return an array in a file without a name."""
-    size = math.prod(shape) * np.dtype(kind).itemsize
-    if not size:
-        return np.empty(shape, kind)
-    check_disk(size, folder)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.truncate(size)
-        return np.memmap(file, kind, "r+", shape=shape)
-
-
-def map_rows(values: NDArray[Any], rows: NDArray[np.intp], folder: Path) -> NDArray[Any]:
-    """Return some rows of an array, in such a file."""
-    found = map_array((len(rows), *values.shape[1:]), values.dtype, folder)
-    for start in range(0, len(rows), BLOCK):
-        found[start : start + BLOCK] = values[rows[start : start + BLOCK]]
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +170,7 @@ class _Growing:
 
     def array(self) -> NDArray[Any]:
         self.file.flush()
-        return np.memmap(self.file, self.kind, "r+", shape=(self.rows,))
+        return in_folder(np.memmap(self.file, self.kind, "r+", shape=(self.rows,)), self.folder)
 
 
 def store(

@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from fairbound.evaluation import Certificate, Verdict
 from fairbound.fairness import Constraint
@@ -110,14 +111,11 @@ class CertifiedChoice:
     certificate : Certificate
         That of the returned model or, if none passed, of the one that was tested first, at the requested confidence.
         If this one would pass there, but has failed at its share of the level, the certificate is that of its test.
-    note : str
-        A remark on how the starts were placed.
     """
 
     trials: tuple[Trial, ...]
     chosen: Trial | None
     certificate: Certificate
-    note: str = ""
 
     @property
     def claim(self) -> str:
@@ -144,7 +142,7 @@ def claim_of_choice(certificate: Certificate) -> str:
 
 def choose_in_order(
     models: Callable[[float], SeriesPoint],
-    test: Callable[[Tensor, float], Certificate],
+    test: Callable[[NDArray[np.float64], float], Certificate],
     starts: Collection[float],
     strictness: Sequence[float] = STRICTNESS,
 ) -> CertifiedChoice:

@@ -28,9 +28,10 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from fairbound._errors import InputError, InputTypeError
+from fairbound._mapped import map_array
 from fairbound._values import as_objects, as_values, has_infinity, with_gaps
 from fairbound._words import did_you_mean, listed
-from fairbound.data import Dataset, as_word, is_missing, map_array
+from fairbound.data import Dataset, as_word, is_missing
 from fairbound.estimator.columns import NUMBERS, Floats, Words, column_names
 
 LARGEST_WHOLE = 2**53

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, get_type_hints
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import LimitWarning
-from fairbound._json import Number, as_json, as_record
+from fairbound._json import Number, as_record, plain
 from fairbound._words import TextTable, as_text, count, number, page_as_html, page_as_text
 from fairbound.data import make_frame
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.correction import BaseResult
+from fairbound.estimator.messages import OPTIMALITY
 from fairbound.estimator.reached import (
-    OPTIMALITY,
     SHOWN_RATES,
     GroupResult,
     LimitResult,
@@ -32,7 +30,7 @@ from fairbound.estimator.reached import (
 from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate, Forecast, MarginResult
 from fairbound.sqp import Status
-from fairbound.training import PHASES, FrontierPoint, prices_in_accuracy
+from fairbound.training import PHASES
 
 
 @dataclass(frozen=True)
@@ -154,12 +152,12 @@ class FitResult:
         """Sentences about the margin and the forecast; empty without limits."""
         return [
             *(self.margin.lines(self.forecast) if self.margin else ()),
-            *(self.forecast.lines() if self.forecast else ()),
+            *(self.forecast.lines(advise=not self.margin and not self.certificate) if self.forecast else ()),
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; numbers that are not finite become None."""
-        return as_json({"history" if name == "iterations" else name: value for name, value in vars(self).items()})
+        return plain(self)
 
     def to_json(self, **options: Any) -> str:
         """Return the dictionary as text; options go to `json.dumps`."""
@@ -168,19 +166,14 @@ class FitResult:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitResult:
         """Return a record from the dictionary of `to_dict`."""
-        stated = {"iterations" if name == "history" else name: value for name, value in values.items()}
-        certificate, kinds = stated.pop("certificate"), get_type_hints(cls)
-        found = cls(
-            **{name: as_record(value, kinds[name]) for name, value in stated.items()},
-            certificate=None if certificate is None else Certificate.from_dict(certificate),
-        )
-        found = replace(found, limits=tuple(map(_with_infinities, found.limits)))
+        return as_record(values, cls)
+
+    def __post_init__(self) -> None:
         shapes: dict[str, Any] = {}
-        for group in found.groups:
+        for group in self.groups:
             shape = {label: list(rates) for label, rates in group.rates.items()}
             if shapes.setdefault(group.grouping, shape) != shape:
                 raise ValueError(f"the groups of {group.grouping!r} do not have the same rates")
-        return found
 
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
         heading = f"Status: {self.status.value}. {self.message}"
@@ -260,7 +253,7 @@ class FitResult:
     def _trial_table(self) -> TextTable:
         rows = tuple(
             (
-                f"{100 * trial.strictness:g}% stricter" if trial.strictness else "as asked",
+                trial.name,
                 f"{trial.accuracy:.2%}",
                 "-" if trial.confidence is None else f"{100 * trial.confidence:g}%",
                 "PASS" if trial.passed else "no pass",
@@ -313,74 +306,5 @@ def _column(values: list[Any]) -> NDArray[Any]:
     return np.array([math.nan if value is None else float(value) for value in values])
 
 
-def _with_infinities(limit: LimitResult) -> LimitResult:
-    """Return a limit as it was before it was written to JSON, which has no infinities."""
-    reached, surrogate = (math.inf if math.isnan(value) else value for value in (limit.reached, limit.surrogate))
-    return replace(limit, reached=reached, surrogate=surrogate)
-
-
 def _yes(kept: bool | None) -> str:
     return "-" if kept is None else "yes" if kept else "NO"
-
-
-# --- frontier --------------------------------------------------------------------------------------------------------
-
-# The points of a frontier as fitted classifiers, each with the record of its own fit.
-
-
-@dataclass(frozen=True)
-class FrontierModel:
-    """One bound of a frontier and the classifier that was trained for it.
-
-    Attributes
-    ----------
-    bound : float
-    classifier : ConstrainedClassifier
-        Fitted for this bound; its `result_` is the record of its own fit.
-    loss_price : float
-        Loss per unit by which the bound is tightened; 0 if the bound is not active.
-    accuracy_price : float or None
-        Accuracy per unit of tightening, from the next stricter bound; None at the strictest.
-    """
-
-    bound: float
-    classifier: Any = field(repr=False)
-    loss_price: float
-    accuracy_price: float | None
-
-    @property
-    def result(self) -> FitResult:
-        """The record of the classifier."""
-        return self.classifier.result_
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain numbers, for tables and JSON."""
-        found = self.result
-        return {
-            "bound": self.bound,
-            "status": found.status.value,
-            "kept": found.kept,
-            "accuracy": found.accuracy,
-            "gain": found.gain,
-            "loss": found.loss,
-            "measured": [limit.reached for limit in found.limits],
-            "loss_price": self.loss_price,
-            "accuracy_price": self.accuracy_price,
-        }
-
-
-def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any]) -> tuple[FrontierModel, ...]:
-    """Return the points with their classifiers; warn about bounds that are not kept.  Accuracies are of `predict`."""
-    missed = [f"{each.bound:g}" for each, model in zip(points, classifiers, strict=True) if not model.result_.kept]
-    if missed:
-        warnings.warn(
-            f"{type(classifiers[0]).__name__} does not keep every limit on the training rows at {len(missed)} of "
-            f"{len(points)} bounds: {', '.join(missed)}.",
-            LimitWarning,
-            stacklevel=4,
-        )
-    prices = prices_in_accuracy([each.bound for each in points], [each.result_.accuracy for each in classifiers])
-    return tuple(
-        FrontierModel(point.bound, classifier, point.loss_price, price)
-        for point, classifier, price in zip(points, classifiers, prices, strict=True)
-    )

@@ -1,4 +1,4 @@
-"""Measures of decisions on other rows than the training rows: validation sets, and scorers of scikit-learn.
+"""Scorers of scikit-learn: measures of the decisions of any classifier.
 
 A scorer is called with a fitted estimator and rows.  As everywhere in scikit-learn, larger is better:
 
@@ -12,135 +12,26 @@ Groups arrive by metadata routing (`sensitive_features=`), or are columns of X (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from torch import Tensor
 
 from fairbound.estimator.groups import read_groups
 from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.rows import Data, read_labels, read_weights, warn_if_guessed
-from fairbound.estimator.small_groups import SmallGroup, treat_alike
-from fairbound.evaluation import Tally, match_decisions
+from fairbound.estimator.rows import read_labels, read_weights, warn_if_guessed
+from fairbound.estimator.watched import Watched
+from fairbound.evaluation import match_decisions
 from fairbound.fairness import (
     Combine,
     Constraint,
-    ConstraintSystem,
     Measure,
-    as_logits,
-    decide,
-    distinct_texts,
     false_negative_rate,
     false_positive_rate,
     resolve_measure,
 )
-from fairbound.training import TrainingProblem
-
-# --- measures of other rows ------------------------------------------------------------------------------------------
-
-# Rows outside the training rows may lack a label or a group of the model.  A missing label gets a row of weight 0, so
-# that the classes are those of the model.  A group without the rows that a rate needs is left out of that rate, as in
-# an audit.
-
-
-@dataclass(frozen=True)
-class Watched:
-    """Rows with labels, groups and weights on which decisions are measured.  Build it with `Watched.build`."""
-
-    tally: Tally
-    systems: tuple[ConstraintSystem | None, ...]
-    n_rows: int
-
-    @classmethod
-    def build(
-        cls,
-        limits: Sequence[Constraint],
-        y: NDArray[Any],
-        groups: Mapping[str, NDArray[Any]] | None,
-        *,
-        classes: NDArray[Any],
-        weights: NDArray[np.float64],
-        combine: Combine = "each",
-        pos_label: Any = None,
-        small: Sequence[SmallGroup] = (),
-    ) -> Watched:
-        """Prepare to measure limits (bounds are not needed) on given rows.
-
-        Parameters
-        ----------
-        limits : sequence of Constraint
-        y : array of shape (n,)
-            Labels among `classes`.
-        groups : mapping of str to array of shape (n,), or None
-        classes : array
-            All labels of the model.
-        weights : array of shape (n,)
-        combine : {"each", "intersection", "both"}
-        pos_label : label, optional
-        small : sequence of SmallGroup
-            Groups that the training rows left out of the limits or merged.
-        """
-        unknown = np.setdiff1d(y, classes)
-        if len(unknown):
-            raise ValueError(
-                f"y has the label {unknown.tolist()[0]!r}, which the model was not trained on. Labels: "
-                f"{', '.join(map(repr, classes.tolist()))}."
-            )
-        further = len(classes)
-        labels = np.concatenate([y, classes.astype(y.dtype) if y.dtype.kind != classes.dtype.kind else classes])
-        columns = None
-        if groups is not None:
-            columns = {name: np.concatenate([values, values[[0] * further]]) for name, values in groups.items()}
-        tally = Tally.build(
-            labels,
-            labels,
-            columns,
-            sample_weight=np.concatenate([weights, np.zeros(further)]),
-            groups=combine,
-            pos_label=pos_label,
-        )
-        if small:
-            tally = replace(tally, powers=tuple((treat_alike(cells, small), S) for cells, S in tally.powers))
-        comparable = [_comparable(limit, tally) for limit in limits]
-        compiled = iter(tally.compile_all(limit for limit, fits in zip(limits, comparable, strict=True) if fits))
-        return cls(tally, tuple(next(compiled) if fits else None for fits in comparable), len(y))
-
-    def measured(self, decisions: Tensor) -> list[float | None]:
-        """Return one value per limit for decisions, which are class indices of the model; None if undefined."""
-        tally = self._with(decisions)
-        return [None if system is None else tally.measured(system) for system in self.systems]
-
-    def accuracy(self, decisions: Tensor) -> float:
-        """Share of the rows decided right, by weight."""
-        cells = self.tally.cells
-        right = cells.of_entries(self._padded(decisions)) == cells.labels  # rows added for missing labels have weight 0
-        return float((cells.weights * right).sum() / cells.weights.sum())
-
-    def _with(self, decisions: Tensor) -> Tally:
-        return self.tally.recount(self._padded(decisions))
-
-    def _padded(self, decisions: Tensor) -> NDArray[Any]:
-        """Append decisions for the rows that were added for missing labels: the labels themselves."""
-        cells = self.tally.cells
-        return np.concatenate([decisions.numpy(), cells.of_rows(cells.labels)[self.n_rows :]])
-
-
-def _comparable(limit: Constraint, tally: Tally) -> bool:
-    """Return whether these rows have the groups that a limit compares."""
-    concerned = [each for each in tally.cells.groupings if limit.columns is None or each.name in limit.columns]
-    wanted = limit.reference if limit.reference is not None else limit.group
-    if wanted is not None:
-        concerned = [each for each in concerned if each.find(wanted) is not None]
-    alone = resolve_measure(limit.measure).comparison == "value"
-    return bool(concerned) and (alone or all(len(each.groups) > 1 for each in concerned))
-
-
-# --- scorers ---------------------------------------------------------------------------------------------------------
 
 
 class FairnessScorer(BaseEstimator):
@@ -239,9 +130,9 @@ class FairnessScorer(BaseEstimator):
         return getattr(estimator, "pos_label_", None) if self.pos_label is None else self.pos_label
 
     @staticmethod
-    def _decisions(decided: NDArray[Any], watched: Watched) -> torch.Tensor:
+    def _decisions(decided: NDArray[Any], watched: Watched) -> NDArray[np.int64]:
         names = ("the estimator", "its prediction")
-        return torch.from_numpy(match_decisions(decided, watched.tally.cells.classes, watched.n_rows, names=names))
+        return match_decisions(decided, watched.tally.cells.classes, watched.n_rows, names=names)
 
 
 def make_fairness_scorer(
@@ -280,30 +171,3 @@ def make_fairness_scorer(
     scorer = FairnessScorer(measure, sensitive_columns, against, reference, group, classes, groups, pos_label)
     scorer._limit()  # raises now, not in the middle of a search, if the measure is invalid
     return scorer
-
-
-def validation_loss(problem: TrainingProblem, logits: Callable[[], Tensor], data: Data, w: Tensor) -> float:
-    """Return the mean loss on validation rows at a point; `logits` are those of the problem's module there."""
-    problem.assign(w)
-    places = {label: place for place, label in enumerate(problem.cells.classes)}
-    labels = torch.tensor([places[label] for label in data.y.tolist()])
-    values = problem.loss.values(logits(), labels).to(torch.float64).numpy()
-    return float(np.average(values, weights=data.loss_weights))
-
-
-def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> Tensor:
-    """Return the logits of the module that is being trained, in its precision."""
-    rows = torch.from_numpy(inputs)
-    rows = rows.to(problem.parameters[0].dtype) if rows.is_floating_point() else rows  # integers are embedded
-    with torch.no_grad():
-        return torch.cat([as_logits(problem.module(part), problem.cells.n_labels) for part in rows.split(2**14)])
-
-
-def watched_columns(problem: TrainingProblem, inputs: NDArray[np.float64], watched: Watched) -> dict[str, float]:
-    """Return accuracy and limits of the present module on the validation rows, as columns of the history."""
-    decisions = decide(present_logits(problem, inputs), problem.threshold)
-    measured = {
-        f"eval {limit}": float("nan") if value is None else value
-        for limit, value in zip(distinct_texts(problem.system.constraints), watched.measured(decisions), strict=True)
-    }
-    return {"eval accuracy": watched.accuracy(decisions), **measured}

@@ -39,9 +39,6 @@ from fairbound.evaluation.verdicts import (
 )
 from fairbound.fairness import Combine, Constraint, ConstraintSystem, as_constraints
 
-OPEN = ("bounds", "requirements")
-"""The parts of a verdict whose worst and best values may be infinite."""
-
 
 @dataclass(frozen=True)
 class RateInterval(RateKey):
@@ -117,11 +114,7 @@ class Certificate:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
         """Return a certificate from the dictionary of `to_dict`; its groups are text."""
-        try:
-            limits = [{**each, **{name: _with_infinities(each[name]) for name in OPEN}} for each in values["limits"]]
-        except (KeyError, TypeError) as error:
-            raise ValueError("the verdicts of a certificate have another form") from error
-        return as_record({**values, "limits": limits}, cls)
+        return as_record(values, cls)
 
     def limit_table(self, title: str = "Limits") -> TextTable:
         """Return the verdicts and bounds as a table."""
@@ -285,16 +278,6 @@ def certify_tally(
 def _rate_interval(key: RateKey, known: Statistic, level: float) -> RateInterval:
     value = None if math.isnan(known.value) else known.value
     return RateInterval(key.grouping, key.group, key.label, key.rate, value, *known.interval(level))
-
-
-def _with_infinities(sides: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the worst and the best values that JSON, which has no infinities, has as null."""
-    found = []
-    for side in sides:
-        end = math.inf if side.get("side") == "at most" else -math.inf
-        open_ends = {name: value for name, value in (("worst", end), ("best", -end)) if side[name] is None}
-        found.append({**side, **open_ends})
-    return found
 
 
 def _check_limits(limits: Constraint | str | Iterable[Constraint | str]) -> tuple[Constraint, ...]:

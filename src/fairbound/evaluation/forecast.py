@@ -103,20 +103,19 @@ class Forecast:
         """Whether a limit is more likely to break on new rows than all of them are to hold."""
         return self.chance < 0.5
 
-    def lines(self) -> list[str]:
-        """Return a sentence for each limit, and one about all of them."""
+    def lines(self, *, advise: bool = False) -> list[str]:
+        """Return a sentence for each limit, and one about all of them; with `advise`, also what makes them likelier."""
         if not self.limits:
             return [f"No forecast for new rows: {self.reason}"] if self.reason else []
         found = [f"Forecast, {each}." for each in self.limits]
         if len(found) > 1:
             found.append(f"All limits hold on new rows with a probability of {probability_text(self.holds or 0.0)}.")
         if self.likely_broken:
-            found.append(f"On new rows {self._which} is more likely to break than to hold.")
+            which = "the limit" if len(self.limits) == 1 else "a limit"
+            found.append(f"On new rows {which} is more likely to break than to hold.")
+        if advise:
+            found[0] = f"{found[0][:-1]}; margin='auto' trains with room for new rows."
         return found
-
-    @property
-    def _which(self) -> str:
-        return "the limit" if len(self.limits) == 1 else "a limit"
 
 
 @dataclass(frozen=True)
@@ -163,11 +162,12 @@ class MarginResult:
 
     def lines(self, forecast: Forecast | None = None) -> list[str]:
         """Return a sentence for each limit, and what the margin does not deliver."""
-        found = [f"{each}." for each in self.limits]
-        if self.cost:
-            found.append(
-                f"By cross-validation the margin changes the accuracy on new rows by {-100 * self.cost:+.2f} points."
-            )
+        found = [f"{each}." for each in self.limits if each.most > 0.0]
+        if found:
+            cost = f"{100 * self.cost:.2f} points of accuracy" if self.cost > 0.0 else "no accuracy"
+            found.append(f"By cross-validation this costs {cost} on new rows.")
+        elif self.reached:
+            found.append(f"No margin is needed for a probability of {probability_text(self.probability)}.")
         if not self.reached:
             found.append("No model was found that keeps the limits with the whole margin.")
         if forecast is not None and self.falls_short(forecast):

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Literal
 
 from fairbound._errors import Message
+from fairbound._json import Number
 from fairbound._words import at_least, at_most, count, factor_text, group_text, percent
 from fairbound.evaluation.planning import times_as_many
 from fairbound.evaluation.requirements import Requirement
@@ -31,6 +32,13 @@ class Verdict(Enum):
     NOT_CERTIFIABLE = "NOT CERTIFIABLE"
 
 
+def _set_open_ends(record: Bounds | RequirementBounds, worst: float) -> None:
+    """Replace NaN, which is what JSON has in place of infinities, by the infinite end."""
+    for name, end in (("worst", worst), ("best", -worst)):
+        if math.isnan(getattr(record, name)):
+            object.__setattr__(record, name, end)
+
+
 @dataclass(frozen=True)
 class Bounds:
     """One side of a limit, in the unit of the measure.
@@ -48,8 +56,12 @@ class Bounds:
 
     side: Literal["at least", "at most"]
     limit: float
-    worst: float
-    best: float
+    worst: Number
+    best: Number
+
+    def __post_init__(self) -> None:
+        open_end = -math.inf if self.side == "at least" else math.inf
+        _set_open_ends(self, open_end)
 
     @property
     def broken(self) -> bool:
@@ -67,8 +79,11 @@ class RequirementBounds:
 
     text: str
     limit: float
-    worst: float
-    best: float
+    worst: Number
+    best: Number
+
+    def __post_init__(self) -> None:
+        _set_open_ends(self, -math.inf)
 
 
 @dataclass(frozen=True)

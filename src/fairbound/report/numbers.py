@@ -21,23 +21,32 @@ def rate(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}".replace("-", MINUS)
 
 
-def estimate(found: Mapping[str, Any]) -> str:
+def estimate(found: Any) -> str:
     """Return a value with its interval, if it has one.
 
-    >>> estimate({"value": 0.5, "lower": 0.25, "upper": 0.75}), estimate({"value": 0.5, "lower": None, "upper": None})
-    ('0.500 (0.250 to 0.750)', '0.500')
+    >>> estimate(Estimate(0.5, 0.25, 0.75)), estimate(Estimate(0.5)), estimate(Estimate())
+    ('0.500 (0.250 to 0.750)', '0.500', 'undefined')
     """
-    if found["value"] is None:
+    if found.value is None:
         return "undefined"
-    return rate(found["value"]) + ("" if found["lower"] is None else f" ({interval(found)})")
+    return rate(found.value) + ("" if found.lower is None else f" ({interval(found)})")
 
 
-def interval(found: Mapping[str, Any]) -> str:
+def interval(found: Any, write: Callable[[float | None], str] = rate) -> str:
     """Return the two ends of an interval."""
-    return "" if found["lower"] is None else f"{rate(found['lower'])} to {rate(found['upper'])}"
+    return "" if found.lower is None else f"{write(found.lower)} to {write(found.upper)}"
 
 
-def beside(value: float | None, bounds: Sequence[float]) -> str:
+def accuracy(found: Any) -> str:
+    """Return an accuracy in percent with its interval, if it has one.
+
+    >>> accuracy(Estimate(0.5, 0.25, 0.75))
+    '50.00% (25.00% to 75.00%)'
+    """
+    return percent(found.value) + ("" if found.lower is None else f" ({interval(found, percent)})")
+
+
+def beside(value: float | None, bounds: Sequence[float], digits: int = 4) -> str:
     """Return a value with four digits, or with as many as show on which side of each bound it lies.
 
     >>> beside(0.90054, [0.9]), beside(0.899999, [0.9]), beside(0.9, [0.9])
@@ -45,21 +54,7 @@ def beside(value: float | None, bounds: Sequence[float]) -> str:
     """
     if value is None:
         return "undefined"
-    return _words.beside(value, bounds).replace("-", MINUS)
-
-
-def at_least(value: float) -> str:
-    """Return a lower bound, rounded down so that it remains a lower bound.
-
-    >>> at_least(0.79999), at_least(0.8)
-    ('0.7999', '0.8000')
-    """
-    return _words.at_least(value).replace("-", MINUS)
-
-
-def at_most(value: float) -> str:
-    """Return an upper bound, rounded up so that it remains an upper bound."""
-    return _words.at_most(value).replace("-", MINUS)
+    return _words.beside(value, bounds, digits).replace("-", MINUS)
 
 
 def short(value: float) -> str:
@@ -104,6 +99,15 @@ def signed(value: float | None) -> str:
     return "0.000" if text[1:] == "0.000" else text
 
 
+def fixed(value: float, places: int) -> str:
+    """Return a number with so many decimal places.
+
+    >>> fixed(-1.25, 1)
+    '−1.2'
+    """
+    return f"{value:.{places}f}".replace("-", MINUS)
+
+
 def significant(value: float | None) -> str:
     """Return a number of any size.
 
@@ -130,11 +134,6 @@ def words(name: str) -> str:
     ('disparate impact', 'true-positive rate')
     """
     return name.replace("_", " ").replace("true positive", "true-positive").replace("false positive", "false-positive")
-
-
-# --- reproduction ----------------------------------------------------------------------------------------------------
-
-# The facts needed to repeat a run, as lines of a name and a text, the most important first.
 
 
 NAMES = {

@@ -1,11 +1,11 @@
 """A study: a data set in parts, a model without limits and one with them, a frontier, and their summary."""
 
 from fairbound.studies.candidates import Alternative, Alternatives
+from fairbound.studies.folder import MODEL_FOLDER, STUDY_FILES, write_files
 from fairbound.studies.judged import Baseline, Judgement
-from fairbound.studies.measured import Decisions, SweptPoint
+from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.parts import columns_taken, label_values, remarks, table_backend, with_sensitive
 from fairbound.studies.plan import (
-    KINDS,
     LOCK_FILE,
     SearchPlan,
     Tolerance,
@@ -17,21 +17,28 @@ from fairbound.studies.plan import (
 from fairbound.studies.running import Study, study
 from fairbound.studies.search import AlternativeSearch, alternatives, as_baseline
 from fairbound.studies.settings import StudySettings, usual_bounds
-from fairbound.studies.summary import summarize
+from fairbound.studies.summary import (
+    LimitFacts,
+    LimitOnPart,
+    LimitValue,
+    ModelInput,
+    ModelInputs,
+    PointOnPart,
+    PointSummary,
+    Summary,
+    WorstPair,
+    holds_summary,
+    is_kept,
+    read_summary,
+)
 from fairbound.studies.tables import (
     GAIN,
-    MODEL_FOLDER,
-    STUDY_FILES,
     frontier_table,
-    metrics_of,
-    rows_without_group,
     summary_tables,
-    write_files,
 )
 
 __all__ = [
     "GAIN",
-    "KINDS",
     "LOCK_FILE",
     "MODEL_FOLDER",
     "STUDY_FILES",
@@ -41,21 +48,31 @@ __all__ = [
     "Baseline",
     "Decisions",
     "Judgement",
+    "LimitFacts",
+    "LimitOnPart",
+    "LimitValue",
+    "ModelInput",
+    "ModelInputs",
+    "PointOnPart",
+    "PointSummary",
     "SearchPlan",
     "Study",
     "StudySettings",
+    "Summary",
     "SweptPoint",
     "Tolerance",
+    "WorstPair",
     "alternatives",
     "as_baseline",
     "columns_taken",
     "compared_measures",
     "frontier_table",
     "grids",
+    "holds_summary",
+    "is_kept",
     "label_values",
-    "metrics_of",
+    "read_summary",
     "remarks",
-    "rows_without_group",
     "study",
     "summarize",
     "summary_tables",

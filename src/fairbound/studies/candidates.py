@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._files import CONTENT, as_utf8, draft_beside, json_bytes, publish
-from fairbound._json import as_json
+from fairbound._json import plain
 from fairbound._words import (
     TextTable,
     at_least,
@@ -25,9 +25,9 @@ from fairbound._words import (
 )
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
+from fairbound.studies.folder import MODEL_FOLDER
 from fairbound.studies.judged import Judgement, better, dominates
 from fairbound.studies.plan import write_lock
-from fairbound.studies.tables import MODEL_FOLDER
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier
@@ -200,7 +200,7 @@ class Alternatives:
     def to_dict(self) -> dict[str, Any]:
         """Return the complete log of the search as JSON values."""
         best = {each.name for each in self.undominated}
-        return as_json(
+        return plain(
             {
                 "schema": "fairbound.search",
                 "version": 1,
@@ -337,7 +337,7 @@ class Alternatives:
             writer = csv.DictWriter(stream, list(lines[-1]), restval="")
             writer.writeheader()
             writer.writerows([{key: for_spreadsheet(value) for key, value in line.items()} for line in lines])
-        (folder / "report.html").write_bytes(as_utf8(search_to_html(found)))
+        (folder / "report.html").write_bytes(as_utf8(search_to_html(self)))
         if self.chosen is not None:
             self.chosen.model.save(folder / MODEL_FOLDER)
 

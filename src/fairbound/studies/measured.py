@@ -1,23 +1,16 @@
-"""The numbers of a summary: audits, accuracy and values of limits on each part of the rows, history, and the frontier.
-
-The value of a limit is computed over the groups in which its measure is defined.  `Constraint.keeps` decides whether it
-is kept.  Each point of a frontier has the plain numbers of `FrontierPoint.as_dict()`.  From the decisions of its model
-it also has the limited measure, the accuracy, and the rates of each group, with intervals on held-out rows.
-"""
+"""Make the summary of a study: count the decisions of its models on each part of the rows, and test the limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound._words import EVERYONE, as_text
+from fairbound._words import as_text
 from fairbound.evaluation import (
     Audit,
-    Certificate,
-    GroupAudit,
     Repeats,
     Scores,
     Tally,
@@ -28,7 +21,27 @@ from fairbound.evaluation import (
     overall_accuracy,
     rate_name,
 )
-from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, is_divided, resolve_measure
+from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, as_constraints, resolve_measure
+from fairbound.studies.summary import (
+    Accuracies,
+    LimitFacts,
+    LimitOnPart,
+    LimitValue,
+    ModelInputs,
+    PartSummary,
+    PointOnPart,
+    PointSummary,
+    Summary,
+    WorstPair,
+    settled,
+)
+
+if TYPE_CHECKING:
+    from fairbound.estimator import FitResult, FrontierModel
+    from fairbound.training import FrontierPoint
+
+RATES_SHOWN = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
+"""The rates that each point of a frontier has for each group; the audits of the run itself have all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,258 +76,308 @@ class Decisions:
     scores: Any = None
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Options for counting decisions, the same for both parts and for every point of a frontier.
+@dataclass(frozen=True, kw_only=True)
+class SweptPoint:
+    """One point of a frontier: its record, and the decisions of its model on each part.
 
     Parameters
     ----------
-    groups, pos_label, confidence
-        As for `audit`.
-    classes : tuple of labels
-        The classes of the training rows; other rows need not have all of them.
-    settle : function of Cells, optional
-        Returns the cells with the groups of the limits, if small groups were merged or left out.
+    point : FrontierModel or FrontierPoint
+    training, held_out : sequences of labels
+        In the order of the rows of the summary's parts; held_out only if there is such a part.
     """
 
-    groups: Combine = "each"
-    pos_label: Hashable | None = None
-    confidence: float = 0.95
-    classes: tuple[Hashable, ...] = ()
-    settle: Callable[[Cells], Cells] | None = None
+    point: FrontierModel | FrontierPoint
+    training: Any
+    held_out: Any = None
 
-    def tally(self, rows: Decisions, prediction: Any) -> Tally:
-        """Count one model's decisions."""
-        found = self._count(rows, prediction, rows.sensitive_features)
-        if self.settle is None:
-            return found
-        return replace(found, powers=tuple((self.settle(cells), sums) for cells, sums in found.powers))
 
-    def _count(self, rows: Decisions, prediction: Any, columns: Any) -> Tally:
-        further = [label for label in self.classes if label not in set(np.asarray(rows.y).tolist())]
-        y, weight, n, repeats = rows.y, rows.sample_weight, len(rows.y), rows.repeats
-        if further:
-            # Add a row of weight 0 for each label that these rows lack, because the model may decide for it.
-            y, prediction = ([*np.asarray(values).tolist(), *further] for values in (y, prediction))
-            weight = np.concatenate([np.ones(n) if weight is None else weight, np.zeros(len(further))])
-            repeats = None if repeats is None else repeats.extended(len(further))
-            columns = {name: _repeat_first(values, len(further)) for name, values in _listed(columns).items()}
+def summarize(
+    limits: Constraint | str | Iterable[Constraint | str],
+    training: Decisions,
+    held_out: Decisions | None = None,
+    *,
+    title: str = "",
+    target: str = "label",
+    class_names: Mapping[Hashable, str] | None = None,
+    result: FitResult | None = None,
+    frontier: Sequence[SweptPoint] | None = None,
+    model: ModelInputs | None = None,
+    reproduction: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    confidence: float = 0.95,
+    groups: Combine = "each",
+    pos_label: Hashable | None = None,
+    settle: Callable[[Cells], Cells] | None = None,
+    **facts: Any,
+) -> Summary:
+    """Return the summary of a run.
+
+    Parameters
+    ----------
+    limits : Constraint, str, or several of them
+        The limits of the model "after"; none if it was trained without limits.
+    training, held_out : Decisions
+    title : str
+        By default made from `target`.
+    target : str
+        The name of the label.
+    class_names : mapping of label to str, optional
+        Words for the labels.
+    result : FitResult, optional
+        The record of the fit of the model "after": history, prices, and the certificate of the calibration rows.  The
+        certificate of the held-out rows is computed here.
+    frontier : sequence of SweptPoint, optional
+        Models for several bounds of the first limit, from loose to strict.
+    model : ModelInputs, optional
+    reproduction : mapping, optional
+        The facts needed to repeat the run.  The report formats `command`, `version`, `seed`, `created`, `model`, `data`
+        (a mapping with `name`, `sha256`, `rows`), `columns` and `libraries`, and shows all other entries as text.
+    notes : sequence of str
+        Sentences about the data, such as which groups were left out.
+    confidence : float
+    groups : {"each", "intersection", "both"}
+    pos_label : label, optional
+    settle : function of Cells, optional
+        Returns the cells with the groups of the limits.  Give `ConstrainedClassifier.settle_groups` of a model that
+        merged small groups or left them out.
+    **facts
+        Further fields of `Summary`.
+
+    Examples
+    --------
+    >>> rows = Decisions(y=[0, 1] * 50, sensitive_features=["a"] * 50 + ["b"] * 50, after=[0, 1] * 50)
+    >>> summary = summarize("disparate_impact >= 0.8", rows)
+    >>> summary.training.limits[0].after
+    LimitValue(value=1.0, kept=True)
+    """
+    constraints = as_constraints(limits)
+    _check(constraints, training, held_out, result)
+    labels = [label for part in (training, held_out) if part is not None for label in np.asarray(part.y).tolist()]
+    classes = tuple(dict.fromkeys(labels))
+    counting = Counting(constraints, confidence, groups, pos_label, classes, settle)
+    parts = {"training": counting.part("training", training)}
+    if held_out is not None:
+        parts["held_out"] = counting.part("held_out", held_out)
+    main = list(parts.values())[-1]
+    names = tuple(map(as_text, main.tally.cells.classes))
+    words = {as_text(label): name for label, name in (class_names or {}).items()}
+    certificate = None if result is None else result.certificate
+    return settled(
+        Summary(
+            title=title or f"Predicting {target}",
+            target=target,
+            classes=names,
+            class_names=tuple(words.get(name, name) for name in names),
+            confidence=confidence,
+            kept=False,
+            limits=tuple(_facts(limit, main.groupings(place)) for place, limit in enumerate(constraints)),
+            training=parts["training"].summary(),
+            held_out=parts["held_out"].summary(certified=bool(constraints)) if held_out is not None else None,
+            calibration=()
+            if certificate is None
+            else tuple(
+                LimitOnPart(_valued(limit, found.value))
+                for limit, found in zip(constraints, certificate.limits, strict=True)
+            ),
+            fit=result,
+            frontier=() if frontier is None else tuple(_points(constraints, frontier, parts)),
+            model=model,
+            reproduction=dict(reproduction or {}),
+            notes=tuple(notes),
+            **facts,
+        )
+    )
+
+
+def _check(
+    constraints: tuple[Constraint, ...], training: Decisions, held_out: Decisions | None, result: FitResult | None
+) -> None:
+    for limit in constraints:
+        if limit.bound is None:
+            raise ValueError(f"{limit.name} has bound=None, so it limits nothing: leave it out of the limits.")
+    if held_out is not None and (held_out.before is None) != (training.before is None):
+        raise ValueError("Decisions before are given for one part only: give them for both parts, or for neither.")
+    if result is None:
+        return
+    of_certificate = () if result.certificate is None else result.certificate.limits
+    for name, stated in (("result", len(result.limits)), ("The certificate of result", len(of_certificate))):
+        if stated not in (0, len(constraints)):
+            raise ValueError(
+                f"{name} is about {stated} limits, but there are {len(constraints)}; give the result of a fit "
+                "under the same limits."
+            )
+
+
+def _facts(limit: Constraint, groupings: tuple[str, ...]) -> LimitFacts:
+    measure = resolve_measure(limit.measure)
+    lower, upper = limit.limits
+    if not isinstance(limit.bound, tuple):  # one number: a ratio from below, the size of a difference from above
+        lower, upper = (lower, np.inf) if measure.larger_is_stricter else (-np.inf, upper)
+    return LimitFacts(
+        text=str(limit),
+        measure=measure.name,
+        description=measure.description,
+        comparison=measure.comparison,
+        lower=float(lower) if np.isfinite(lower) else None,
+        upper=float(upper) if np.isfinite(upper) else None,
+        against=limit.against if limit.reference is None else as_text(limit.reference),
+        group=None if limit.group is None else as_text(limit.group),
+        classes=None if limit.classes is None else tuple(map(as_text, limit.classes)),
+        groupings=groupings,
+    )
+
+
+def _valued(limit: Constraint, value: float | None) -> LimitValue:
+    return LimitValue(value, None if value is None else limit.keeps(value))
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How decisions are counted, the same for both parts and for every point of a frontier.
+
+    `classes` are those of both parts; one part need not have all of them.
+    """
+
+    limits: tuple[Constraint, ...]
+    confidence: float
+    groups: Combine
+    pos_label: Hashable | None
+    classes: tuple[Hashable, ...]
+    settle: Callable[[Cells], Cells] | None
+
+    def part(self, name: str, rows: Decisions) -> CountedPart:
+        """Count the decisions about one part."""
+        if rows.after is None:
+            raise ValueError(f"{name}: after is None; give the decisions of the model that the summary is about.")
+        tally = self._tally(rows)
+        measures = audited_measures(tally)
+        together = tally.compile_together([*measures, *self.limits])
+        systems = [together.select([len(measures) + position]) for position in range(len(self.limits))]
+        return CountedPart(self, rows, tally, together.select(range(len(measures))), systems)
+
+    def _tally(self, rows: Decisions) -> Tally:
+        """Count the decisions "after", with labels and groups as text."""
         found = Tally.build(
-            y,
-            prediction,
-            columns,
-            sample_weight=weight,
+            rows.y,
+            rows.after,
+            rows.sensitive_features,
+            sample_weight=rows.sample_weight,
             largest_weight=rows.largest_weight,
             groups=self.groups,
             pos_label=self.pos_label,
-            repeats=repeats,
-        )
-        return (
-            found if not further else replace(found, powers=tuple((_first(cells, n), S) for cells, S in found.powers))
+            repeats=rows.repeats,
+            classes=self.classes,
         )
 
+        def in_words(cells: Cells) -> Cells:
+            cells = cells if self.settle is None else self.settle(cells)
+            groupings = (replace(each, groups=tuple(map(as_text, each.groups))) for each in cells.groupings)
+            return replace(cells, classes=tuple(map(as_text, cells.classes)), groupings=tuple(groupings))
 
-def _repeat_first(values: Any, times: int) -> Any:
-    """Return the values of a column with the first one repeated at the end."""
-    if isinstance(values, np.ndarray):  # probabilities of groups
-        return np.concatenate([values, values[[0] * times]])
-    return [*values, *[values[0]] * times]
-
-
-def _listed(columns: Any) -> dict[str, Any]:
-    """Return group columns of any form as lists by name; probabilities stay arrays."""
-    if isinstance(columns, Mapping) and any(map(is_divided, columns.values())):
-        return {str(name): values if is_divided(values) else list(values) for name, values in columns.items()}
-    if isinstance(columns, Mapping) or hasattr(columns, "columns"):
-        names = list(columns) if isinstance(columns, Mapping) else getattr(columns, "column_names", columns.columns)
-        return {str(name): np.asarray(columns[name], dtype=object).tolist() for name in names}
-    array = np.asarray(columns, dtype=object)
-    if array.ndim == 1:
-        return {str(getattr(columns, "name", None) or "sensitive_feature"): array.tolist()}
-    return {f"sensitive_feature_{place}": array[:, place].tolist() for place in range(array.shape[1])}
+        return replace(found, powers=tuple((in_words(cells), sums) for cells, sums in found.powers))
 
 
-def _first(cells: Cells, n: int) -> Cells:
-    """Return the cells of the first n rows; the others have no weight."""
-    counts = None if cells.counts is None else cells.counts[:n]
-    division = cells.division
-    if division is not None:  # the entries are in the order of the rows
-        entries = int(np.searchsorted(division.rows, n))
-        division, n = replace(division, rows=division.rows[:entries], shares=division.shares[:entries]), entries
-    first = replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n])
-    return replace(first, counts=counts, division=division)
-
-
-def worst_pair(system: ConstraintSystem, tally: Tally) -> dict[str, Any] | None:
-    """Return the groups that determine the value of a limit, with their rates; None if the value is undefined."""
-    (found,) = tally.worst(system)
-    if found is None:
-        return None
-    measure, block = resolve_measure(system.constraints[0].measure), found.block
-    groups = (*block.grouping.groups, EVERYONE)
-    alone = measure.comparison == "value"
-    several = tally.cells.n_labels > 2 and measure.per_class
-    return {
-        "grouping": block.grouping.name,
-        "label": as_text(tally.cells.classes[block.outcome]) if several else None,
-        "rate": rate_name(block.rate, measure.name),
-        "groups": [
-            {"group": as_text(groups[place]), "everyone": place == len(groups) - 1, "value": rate}
-            for place, rate in zip(found.places[: 1 if alone else 2], found.rates, strict=False)
-        ],
-    }
-
-
-class MeasuredPart:
-    """One part of the rows, measured before and after.
+@dataclass(frozen=True, eq=False)
+class CountedPart:
+    """One part of the rows.
 
     The rows are sorted into cells once, and measures and limits are compiled once; each model's decisions are counted
     in them.
     """
 
-    def __init__(self, name: str, rows: Decisions, limits: tuple[Constraint, ...], reading: Reading) -> None:
-        if rows.after is None:
-            raise ValueError(f"{name}: after is None; give the decisions of the model that the summary is about.")
-        self.name, self.rows, self.reading = name, rows, reading
-        self.tally = reading.tally(rows, rows.after)
-        measures = audited_measures(self.tally)
-        together = self.tally.compile_together([*measures, *limits])
-        self.measures = together.select(range(len(measures)))
-        self.systems = [together.select([len(measures) + position]) for position in range(len(limits))]
-        self.tallies = {
-            "before": None if rows.before is None else self.tally.with_decisions(rows.before),
-            "after": self.tally,
-        }
-        weighted = self.tally.weighted  # as with probabilities of groups
-        scores = None if rows.scores is None or weighted else Scores(check_scores(rows.scores), "")
-        self.audits = {
-            "before": None if self.tallies["before"] is None else self._audit(self.tallies["before"]),
-            "after": self._audit(self.tally, scores),
-        }
-        self.limits = [
-            {
-                **{model: None if tally is None else tally.checked(system) for model, tally in self.tallies.items()},
-                "worst": worst_pair(system, self.tally),
-            }
-            for system in self.systems
-        ]
-        self.groupings = [
-            list(dict.fromkeys(block.grouping.name for block in system.blocks)) for system in self.systems
-        ]
+    counting: Counting
+    rows: Decisions
+    tally: Tally
+    measures: ConstraintSystem
+    systems: list[ConstraintSystem]
 
-    def _audit(self, tally: Tally, scores: Scores | None = None) -> Audit:
-        return audit_tally(tally, self.reading.confidence, system=self.measures, scores=scores)
+    def groupings(self, place: int) -> tuple[str, ...]:
+        """Return the groupings that a limit compares."""
+        return tuple(dict.fromkeys(block.grouping.name for block in self.systems[place].blocks))
 
-    @property
-    def after(self) -> Audit:
-        """The audit of the model that the summary is about."""
-        found = self.audits["after"]
-        assert found is not None
-        return found
-
-    def certificate(self) -> Certificate:
-        """Test the limits by the decisions of the model that the summary is about."""
-        return certify_tally(
-            self.tally,
-            [system.constraints[0] for system in self.systems],
-            self.reading.confidence,
-            weights_bounded=self.rows.largest_weight is not None,
-            systems=self.systems,
+    def summary(self, *, certified: bool = False) -> PartSummary:
+        """Return accuracies, values of limits, and audits; `certified` says whether the limits are tested."""
+        rows, level = self.rows, self.counting.confidence
+        before = None if rows.before is None else self.tally.with_decisions(rows.before)
+        scores = None if rows.scores is None or self.tally.weighted else Scores(check_scores(rows.scores), "")
+        audit = self._audit(self.tally, scores)
+        if audit.scores is not None:
+            curves = tuple(each.thinned() for each in audit.scores.curves)
+            audit = replace(audit, scores=replace(audit.scores, curves=curves))
+        after, constant = overall_accuracy(self.tally, level)
+        return PartSummary(
+            Accuracies(after, None if before is None else overall_accuracy(before, level)[0], constant),
+            tuple(
+                LimitOnPart(
+                    LimitValue(**self.tally.checked(system)),
+                    None if before is None else LimitValue(**before.checked(system)),
+                    _worst_pair(system, self.tally),
+                )
+                for system in self.systems
+            ),
+            audit,
+            None if before is None else self._audit(before),
+            certify_tally(
+                self.tally,
+                self.counting.limits,
+                level,
+                weights_bounded=rows.largest_weight is not None,
+                systems=self.systems,
+            )
+            if certified
+            else None,
         )
 
-    def accuracy(self) -> dict[str, Any]:
-        """Return the accuracies before and after, what the limits cost, and the gain over a constant prediction."""
-        after, constant = overall_accuracy(self.tally, self.reading.confidence)
-        assert after.value is not None
-        found = {
-            "before": None,
-            "after": dict(vars(after)),
-            "constant": constant,
-            "cost": None,
-            "gain": after.value - constant,
-        }
-        if self.tallies["before"] is not None:
-            before, _ = overall_accuracy(self.tallies["before"], self.reading.confidence)
-            assert before.value is not None
-            found |= {"before": dict(vars(before)), "cost": before.value - after.value}
-        return found
+    def _audit(self, tally: Tally, scores: Scores | None = None) -> Audit:
+        return audit_tally(tally, self.counting.confidence, system=self.measures, scores=scores)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return rows, accuracy and audits."""
-        audits = {model: None if found is None else found.to_dict() for model, found in self.audits.items()}
-        return {"rows": self.after.rows, "accuracy": self.accuracy(), **audits}
-
-
-# --- history ---------------------------------------------------------------------------------------------------------
-
-# The histories of both solvers with the same columns.
-#
-# A row of `TrainingResult.history` describes the point before a step: loss, accuracy, and both violations (none in a
-# phase without limits).  If the smoothed share of wrong decisions is minimised, the row contains it, too.
+    def point(self, limit: Constraint, prediction: Any) -> PointOnPart:
+        """Return measure, accuracy and rates by group of one model under a bound of the first limit."""
+        tally, confidence = self.tally.with_decisions(prediction), self.counting.confidence
+        system = replace(self.systems[0], constraints=(limit,))  # the compared groups do not depend on the bound
+        accuracy, constant = overall_accuracy(tally, confidence)
+        measure = resolve_measure(limit.measure)
+        known = [i for i, each in enumerate(self.measures.constraints) if resolve_measure(each.measure) is measure]
+        compiled = self.measures.select(known) if known else None
+        audited = audit_tally(tally, confidence, [] if measure.comparison == "value" else [measure], system=compiled)
+        ends = [(found.lower, found.upper) for found in audited.measures if found.grouping in self.groupings(0)]
+        # The audit compares all pairs of groups.  If the limit does so, too, it has the same interval.
+        whole = len(ends) == 1 and limit.against == "pairwise" and limit.reference is None and limit.classes is None
+        lower, upper = ends[0] if whole else (None, None)
+        groups = (
+            replace(each, rates={k: {name: rates[name] for name in RATES_SHOWN} for k, rates in each.rates.items()})
+            for each in audited.groups
+        )
+        gain = Accuracies(accuracy, None, constant).gain
+        return PointOnPart(
+            **tally.checked(system), lower=lower, upper=upper, accuracy=accuracy, gain=gain, groups=tuple(groups)
+        )
 
 
-FLAGS = ("elastic", "locally_infeasible", "corrected")
-"""The flags of a step."""
+def _worst_pair(system: ConstraintSystem, tally: Tally) -> WorstPair | None:
+    """Return the groups that determine the value of a limit, with their rates; None if the value is undefined."""
+    (found,) = tally.worst(system)
+    if found is None:
+        return None
+    measure, block = resolve_measure(system.constraints[0].measure), found.block
+    groups = (*block.grouping.groups, None)
+    several = tally.cells.n_labels > 2 and measure.per_class
+    return WorstPair(
+        block.grouping.name,
+        as_text(tally.cells.classes[block.outcome]) if several else None,
+        rate_name(block.rate, measure.name),
+        tuple(
+            (groups[place], float(rate))  # type: ignore[misc]  # the groups are text
+            for place, rate in zip(found.places[: 1 if measure.comparison == "value" else 2], found.rates, strict=False)
+        ),
+    )
 
 
-def uniform_history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row per iteration, all with the same keys; a value that a solver does not record is None.
-
-    >>> row = {"phase": "coarse", "loss": 0.4, "surrogate_violation": 0.02, "step_length": 1.0, "elastic": True}
-    >>> uniform_history([row])[0]
-    {'step': 0, 'phase': 'coarse', 'loss': 0.4, 'error': None, 'accuracy': None, 'surrogate_violation': 0.02,
-     'exact_violation': None, 'step_length': 1.0, 'optimality': None, 'kept': None, 'flags': ['elastic']}
-    """
-    return [_uniform(step, row) for step, row in enumerate(history)]
-
-
-def _uniform(step: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(row, Mapping):
-        raise TypeError(f"history[{step}] is {row!r}; give a list of dictionaries, as TrainingResult.history is.")
-    return {
-        "step": step,
-        "phase": row.get("phase"),
-        "loss": row.get("loss"),
-        "error": row.get("error"),
-        "accuracy": row.get("accuracy"),
-        "surrogate_violation": row.get("surrogate_violation"),
-        "exact_violation": row.get("exact_violation"),
-        "step_length": row.get("step_length"),
-        "optimality": row.get("kkt_stationarity"),
-        "kept": row.get("kept"),
-        "flags": [flag for flag in FLAGS if row.get(flag)],
-    }
-
-
-# --- the frontier -----------------------------------------------------------------------------------------------------
-
-RATES_SHOWN = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
-"""The rates that each point of a frontier has for each group; the audits of the run itself have all."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweptPoint:
-    """One point of a frontier: its numbers, and the decisions of its model on each part.
-
-    Parameters
-    ----------
-    point : mapping
-        `FrontierPoint.as_dict()`.
-    training, held_out : sequences of labels
-        In the order of the rows of the summary's parts; held_out only if there is such a part.
-    """
-
-    point: Mapping[str, Any]
-    training: Any
-    held_out: Any = None
-
-
-def summarize_frontier(
-    limits: tuple[Constraint, ...],
-    points: Sequence[SweptPoint],
-    parts: Mapping[str, MeasuredPart],
-) -> dict[str, Any]:
-    """Return the first limit, whose bounds vary, and its points.  The limit itself has the requested bound."""
+def _points(
+    limits: tuple[Constraint, ...], points: Sequence[SweptPoint], parts: Mapping[str, CountedPart]
+) -> Iterator[PointSummary]:
+    """Yield the points of a frontier: of the first limit, whose bounds vary."""
     if not limits:
         raise ValueError("frontier needs the limit whose bound varies; give it as the first of the limits.")
     limit = limits[0]
@@ -322,77 +385,18 @@ def summarize_frontier(
         raise ValueError(f"{limit}: a frontier varies a single bound; give a limit with one bound, the requested one.")
     if not points:
         raise ValueError("frontier has no points; leave it out, or give at least one.")
-    measure = resolve_measure(limit.measure)
-    return {
-        "limit": str(limit),
-        "measure": measure.name,
-        "description": measure.description,
-        "larger_is_stricter": measure.larger_is_stricter,
-        "bound": limit.bound,
-        "points": [_point(position, each, limit, parts) for position, each in enumerate(points)],
-    }
-
-
-def _point(position: int, swept: SweptPoint, limit: Constraint, parts: Mapping[str, MeasuredPart]) -> dict[str, Any]:
-    missing = [key for key in ("bound", "status") if key not in swept.point]
-    if missing:
-        raise ValueError(
-            f"frontier point {position} lacks {', '.join(missing)}; give FrontierPoint.as_dict() as its point."
+    for position, each in enumerate(points):
+        if (each.held_out is None) != ("held_out" not in parts):
+            raise ValueError(
+                f"frontier point {position}: give held_out decisions if, and only if, the summary has held-out rows."
+            )
+        here = limit.with_bound(float(each.point.bound))
+        yield PointSummary(
+            bound=float(each.point.bound),
+            text=str(here),
+            status=each.point.result.status.value,
+            loss_price=each.point.loss_price,
+            accuracy_price=each.point.accuracy_price,
+            training=parts["training"].point(here, each.training),
+            held_out=parts["held_out"].point(here, each.held_out) if "held_out" in parts else None,
         )
-    if (swept.held_out is None) != ("held_out" not in parts):
-        raise ValueError(
-            f"frontier point {position}: give held_out decisions if, and only if, the summary has held-out rows."
-        )
-    here = limit.with_bound(float(swept.point["bound"]))
-    return {
-        "bound": float(swept.point["bound"]),
-        "text": str(here),
-        "status": swept.point["status"],
-        "loss": swept.point.get("loss"),
-        "loss_price": swept.point.get("loss_price"),
-        "accuracy_price": swept.point.get("accuracy_price"),
-        "training": _reached(here, parts["training"], swept.training),
-        "held_out": _reached(here, parts["held_out"], swept.held_out) if "held_out" in parts else None,
-    }
-
-
-def _reached(limit: Constraint, part: MeasuredPart, prediction: Any) -> dict[str, Any]:
-    """Return measure, accuracy and rates by group of one model on one part."""
-    tally, confidence = part.tally.with_decisions(prediction), part.reading.confidence
-    system = replace(part.systems[0], constraints=(limit,))  # the compared groups do not depend on the bound
-    accuracy, constant = overall_accuracy(tally, confidence)
-    assert accuracy.value is not None
-    measure = resolve_measure(limit.measure)
-    known = [i for i, each in enumerate(part.measures.constraints) if resolve_measure(each.measure) is measure]
-    compiled = part.measures.select(known) if known else None
-    audited = audit_tally(tally, confidence, [] if measure.comparison == "value" else [measure], system=compiled)
-    intervals = [(found.lower, found.upper) for found in audited.measures if found.grouping in part.groupings[0]]
-    # The audit compares all pairs of groups.  If the limit does so, too, it has the same interval.
-    whole = len(intervals) == 1 and limit.against == "pairwise" and limit.reference is None and limit.classes is None
-    lower, upper = intervals[0] if whole else (None, None)
-    return {
-        **tally.checked(system),
-        "lower": lower,
-        "upper": upper,
-        "accuracy": dict(vars(accuracy)),
-        "gain": accuracy.value - constant,
-        "groups": [_group(each) for each in audited.groups],
-    }
-
-
-def _group(group: GroupAudit) -> dict[str, Any]:
-    return {
-        "grouping": group.grouping,
-        "group": EVERYONE if group.everyone else as_text(group.group),
-        "everyone": group.everyone,
-        "rows": group.rows,
-        "rates": {
-            as_text(label): {name: dict(vars(rates[name])) for name in RATES_SHOWN}
-            for label, rates in group.rates.items()
-        },
-    }
-
-
-def is_finished(point: Any) -> bool:
-    """Return whether a bound was reached before an interrupt; a degenerate model does not count, as it needs no fit."""
-    return point.result.kept and point.result.status.value != "degenerate"

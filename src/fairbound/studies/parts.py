@@ -29,7 +29,7 @@ from fairbound._errors import (
     SmallGroupWarning,
     python_name,
 )
-from fairbound._values import as_array, find_value
+from fairbound._values import find_value
 from fairbound._words import as_text, did_you_mean, listed
 from fairbound.data import (
     DATASETS,
@@ -42,6 +42,7 @@ from fairbound.data import (
 )
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
+from fairbound.studies.summary import LabelWord, TakenColumn
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, Inputs
@@ -59,7 +60,7 @@ RATE_OF_ONE_GROUP = "For the rate of one group, give it in square brackets: [{na
 SENSITIVE_TOO = "Name it with {sensitive=}, too."
 LARGER_GROUPS = "Join them with other groups in the data, or train without {confidence=}."
 FEWER_GROUPS = (
-    "Leave them out of the limits with {small_groups='warn'}, or make one group of them with {small_groups='merge'}."
+    "Leave them out of the limits with {groups.small='warn'}, or make one group of them with {groups.small='merge'}."
 )
 
 
@@ -74,7 +75,7 @@ class Part:
     @classmethod
     def of(cls, data: Dataset) -> Part:
         """Make the table, with the first library that is installed."""
-        return cls(data, data.frame(backend=table_backend()), as_array(data.target_names)[data.y])
+        return cls(data, data.frame(backend=table_backend()), data.words())
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -110,7 +111,7 @@ class Parts:
         """Draw the parts; given held-out rows replace drawn ones."""
         if data.n_rows < 2:
             raise InputError("{name} has one row.", "Give more to train on and to hold out.", name=data.name)
-        refuses_small = bool(settings.limits) and settings.small_groups == "error"
+        refuses_small = bool(settings.limits) and settings.groups.small == "error"
         if refuses_small:
             check_group_sizes(data, settings)
         # Both draws use the same numbers: one order of the rows is cut twice.
@@ -119,7 +120,7 @@ class Parts:
             rest, held_out = data.split(settings.test_size, random_state=settings.seed, scale=False)
         if settings.confidence is not None:
             rest, calibration = rest.split(CALIBRATION, random_state=settings.seed, scale=False)
-        if refuses_small and settings.groups != "each":
+        if refuses_small and settings.groups.combine != "each":
             check_group_sizes(rest, settings)  # draws are stratified on columns, not on their intersections
         return cls(
             Part.of(rest),
@@ -200,8 +201,8 @@ def everywhere(data: Dataset, counted: Counter[Any]) -> Counter[Any]:
 
 def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
     """Raise an error, before training, for groups of few rows: a drawn part may have no row of them."""
-    least = settings.min_group_size
-    for name, values in _group_columns(data, settings.groups).items():
+    least = settings.groups.min_size
+    for name, values in _group_columns(data, settings.groups.combine).items():
         if has_probabilities(values):
             continue  # the fit itself checks the expected sizes
         sizes = everywhere(data, Counter(values[~is_missing(values)].tolist()))
@@ -219,7 +220,7 @@ def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
         # A confidence covers every group, so no group can be left out or merged.
         remedy = LARGER_GROUPS if settings.confidence is not None else FEWER_GROUPS
         raise InputError(
-            "Column {name!r} ({sensitive=}) has groups of fewer than {least} rows ({min_group_size=}): {groups}.",
+            "Column {name!r} ({sensitive=}) has groups of fewer than {least} rows ({groups.min_size=}): {groups}.",
             remedy,
             name=name,
             least=least,
@@ -253,32 +254,22 @@ def table_backend() -> Backend:
 # The values of the label, the kinds of columns, and remarks about the rows.
 
 
-def label_values(data: Dataset) -> list[dict[str, Any]]:
+def label_values(data: Dataset) -> list[LabelWord]:
     """Return every value of the label with its rows and the class that it counts as, by class and frequency."""
     binary = len(data.target_names) == 2
     counted = [(each.value, each.rows, each.code) for each in data.label_values] or [
         (data.target_names[code], rows, code) for code, rows in Counter(data.y.tolist()).items()
     ]
     return [
-        {
-            "value": value,
-            "rows": rows,
-            "counts_as": ("negative", "positive")[code] if binary else data.target_names[code],
-        }
+        LabelWord(value, rows, ("negative", "positive")[code] if binary else data.target_names[code])
         for value, rows, code in sorted(counted, key=lambda each: (-each[2], -each[1], each[0]))
     ]
 
 
-def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[dict[str, str]]:
+def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[TakenColumn]:
     """Return the columns of a file whose kind is not obvious, with the argument that changes it."""
     return [
-        {
-            "column": each.column,
-            "kind": each.kind,
-            "remark": each.remark,
-            "example": each.example,
-            "option": name_of(each.option, each.value),
-        }
+        TakenColumn(each.column, each.kind, each.remark, each.example, name_of(each.option, each.value))
         for each in data.taken()
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,33 +14,42 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fairbound._errors import InputError, NameOf, python_name, render
-from fairbound._words import page_as_html, page_as_text
+from fairbound._model_settings import Callback
+from fairbound._settings import takes
+from fairbound._study_settings import StudyChoices
+from fairbound._words import TextTable, page_as_html, page_as_text
 from fairbound.data import Dataset, count_rows
 from fairbound.evaluation import Repeats
-from fairbound.fairness import Constraint
-from fairbound.studies.judged import explain, scores_by
-from fairbound.studies.measured import Decisions, SweptPoint, is_finished
+from fairbound.fairness import Constraint, shortest
+from fairbound.studies.folder import write_study
+from fairbound.studies.importance import explain
+from fairbound.studies.judged import scores_by
+from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.parts import (
     Part,
     Parts,
     base_notes,
     check_limited_columns,
     collected_warnings,
+    columns_taken,
+    label_values,
     remarks,
     scattered_columns,
     small_group_notes,
     with_sensitive,
 )
 from fairbound.studies.plan import choose_model
-from fairbound.studies.settings import Callback, Stage, StudySettings, make_base, named_stages, with_floors
-from fairbound.studies.summary import reproduction_of, study_lock, summarize
-from fairbound.studies.tables import interruption_of, is_kept, page_of, write_study
+from fairbound.studies.reproduction import reproduction_of, study_lock
+from fairbound.studies.settings import Stage, StudySettings, make_base, named_stages, with_floors
+from fairbound.studies.summary import Summary
+from fairbound.studies.tables import GAIN, frontier_table, summary_tables
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase, FrontierModel
     from fairbound.training import Passes
 
 
+@takes(StudyChoices)
 def study(
     data: Dataset,
     limits: Constraint | str | Iterable[Constraint | str] = (),
@@ -48,26 +57,9 @@ def study(
     bounds: Sequence[float] | None = None,
     sensitive: str | Sequence[str] | None = None,
     held_out: Dataset | None = None,
-    test_size: float = 0.2,
-    confidence: float | None = None,
-    margin: float | str | None = None,
-    model: str = "auto",
-    seed: int = 0,
-    groups: str = "each",
-    small_groups: str = "error",
-    min_group_size: int = 10,
-    no_group_worse: bool | str = False,
-    max_categories: int | None = None,
-    loss: str = "cross_entropy",
-    class_weight: str | None = None,
-    regularizers: str | Sequence[str] = (),
-    surrogates: str | Sequence[str] = (),
-    solver: str = "auto",
-    batch_size: int | None = None,
-    epochs: int | None = None,
-    constraint_share: float | None = None,
     callback: Callback | None = None,
     resume: str | os.PathLike[str] | None = None,
+    **settings: Any,
 ) -> Study:
     """Train a model without limits and one with them, and compare both on held-out rows.
 
@@ -85,36 +77,12 @@ def study(
         The sensitive columns; by default all of the data, but only the first of a data set of `load_dataset`.
     held_out : Dataset, optional
         Rows to hold out; they replace those that would be drawn.
-    test_size : float
-        Share of the rows to hold out, from 0 to below 1.
-    confidence : float, optional
-        Keep the limits on unseen rows, too, at this confidence level; 30% of the other rows become calibration rows.
-    margin : "auto", float, or None
-        Tighten the limits just enough to hold on new rows with this probability, by the forecast; "auto" is 2/3.
-    model : str
-        "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".  "boosted" and "forest" are
-        the boosted trees and the random forest of scikit-learn, "lightgbm" those of LightGBM, with a linear correction.
-        "auto" chooses between "linear" and "boosted" by their cross-validated loss without limits.
-    seed : int
-        Seed of the draws of rows and of the initial parameters.
-    groups : {"each", "intersection", "both"}
-        With several sensitive columns: limit each of them, their intersections, or both.
-    small_groups : {"error", "warn", "merge"}
-        What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out, or merge them.
-    no_group_worse : bool, or name of a rate
-        If set, no group's selection rate (or the named rate) may fall below that of the model without limits.
-    max_categories : int, optional
-        As for `ConstrainedClassifier`; by default that of the data.
-    min_group_size, loss, class_weight, regularizers
-        As for `ConstrainedClassifier`; the last three by name: "hinge", "balanced", "demographic_parity * 2".
-    surrogates : str or sequence of str
-        The surrogate of every limit, or of each limit in order, by name and scale, such as "sigmoid:20".
-    solver, batch_size, epochs, constraint_share
-        As for `ConstrainedClassifier`.
     callback : function of a dictionary, optional
         Called with every row of the history; "stage" names the model.  If it returns True, training ends early.
     resume : path, optional
         A file for the journal of the run, as for `ConstrainedClassifier.fit`.
+    **settings
+        How the models are trained and tested: the fields of `StudyChoices`.
 
     Examples
     --------
@@ -126,14 +94,9 @@ def study(
     ['passed the bar', 'passed the bar']
     """
     data = with_sensitive(data, sensitive)
-    if max_categories is None:
-        max_categories = data.max_categories
-    given = locals()  # the other arguments have the names of the settings
-    names = [each.name for each in fields(StudySettings) if each.name not in ("limits", "bounds")]
-    settings = StudySettings.build(limits, bounds, **{name: given[name] for name in names})
+    found = Study(data, StudySettings.build(limits, bounds, **settings), held_out=held_out)
     from fairbound.training import resumed
 
-    found = Study(data, settings, held_out=held_out)
     with resumed(resume) as found.passes:
         return found.run(callback)
 
@@ -178,7 +141,7 @@ class Study:
     def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
         if settings.confidence is not None and data.weight is not None:
             raise InputError("{confidence=} needs rows of equal weight.", "Read the data without {weight=}.")
-        check_limited_columns(settings.limits, data, settings.groups)
+        check_limited_columns(settings.limits, data, settings.groups.combine)
         if held_out is not None:
             held_out = with_sensitive(held_out, list(data.sensitive))
         parts = Parts.draw(data, settings, held_out)
@@ -229,7 +192,7 @@ class Study:
         if self.settings.bounds:
             with stage(f"Training for {len(self.settings.bounds)} bounds") as watch:
                 found = self._trace(watch)
-            self.frontier = tuple(point for point in found if not self.interrupted or is_finished(point))
+            self.frontier = tuple(point for point in found if not self.interrupted or _is_finished(point))
             if self.frontier:
                 self._choose(free)
             return self
@@ -255,12 +218,23 @@ class Study:
 
         With `confidence`, the model must have passed on the calibration rows, and the held-out rows refute no limit.
         """
-        return is_kept(self.summary)
+        return self.summary.kept
 
     @property
     def interruption(self) -> str:
         """What was finished before an interrupt, as the end of "The folder has ..."; empty without an interrupt."""
-        return interruption_of(self)
+        if not self.interrupted:
+            return ""
+        if not self.settings.limits:
+            return "the model at the time of the interrupt."
+        if not self.limits:
+            return "the model without limits at the time of the interrupt; the limits were not tried."
+        if self.frontier:
+            finished = ", ".join(shortest(point.bound) for point in self.frontier)
+            return f"the {len(self.frontier)} of {len(self.settings.bounds)} bounds that were finished: {finished}."
+        state = "keeps every limit" if self.result.kept else "does not keep every limit"
+        uncertified = " and is not certified" if self.result.certified is False else ""
+        return f"the best model found so far, which {state} on the training rows{uncertified}."
 
     @property
     def positive(self) -> str | None:
@@ -268,8 +242,8 @@ class Study:
         return str(self.data.target_names[1]) if len(self.data.target_names) == 2 else None
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Everything that the study found, as a dictionary for JSON; see `summarize` for its keys."""
+    def summary(self) -> Summary:
+        """Everything that the study found."""
         training = self._decisions(self.training)
         assert training is not None
         return summarize(
@@ -284,15 +258,15 @@ class Study:
             notes=[render(note, self.name_of) for note in self._notes()],
             interrupted=self.interruption,
             confidence=self.settings.level,
-            groups=self.settings.groups,  # type: ignore[arg-type]  # one of three words, as checked
+            groups=self.settings.groups.combine,
             pos_label=self.positive,
             settle=self.after.settle_groups,
+            label=tuple(label_values(self.data)),
+            taken=tuple(columns_taken(self.data, self.name_of)),
         )
 
-    def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False, models: bool = True) -> dict[str, Any]:
+    def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False, models: bool = True) -> None:
         """Write the model, its numbers and its report to a folder, which appears only when it is complete.
-
-        Return the content of metrics.json (with `bounds`, of frontier.json), and the paths of the files.
 
         Parameters
         ----------
@@ -302,7 +276,7 @@ class Study:
         models : bool
             With `bounds`: whether to write the model of every bound, or only the chosen one.
         """
-        return write_study(self, Path(folder), overwrite=overwrite, models=models)
+        write_study(self, Path(folder), overwrite=overwrite, models=models)
 
     def describe(self) -> str:
         """Return the data and the sizes of the parts in a sentence."""
@@ -321,26 +295,41 @@ class Study:
         return f"<Study of {self.data.name!r}: {', '.join(map(str, self.settings.limits)) or 'no limits'}; {state}>"
 
     def __str__(self) -> str:
-        return page_as_text(*page_of(self)) if hasattr(self, "after") else self.describe()
+        return page_as_text(*self._page()) if hasattr(self, "after") else self.describe()
 
     def _repr_html_(self) -> str:
-        return page_as_html(*page_of(self)) if hasattr(self, "after") else f"<p>{escape(self.describe())}</p>"
+        return page_as_html(*self._page()) if hasattr(self, "after") else f"<p>{escape(self.describe())}</p>"
+
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
+        """Return heading, tables and notes; the verdict comes first."""
+        from fairbound.report import headline
+
+        summary, tables, notes = self.summary, summary_tables(self.summary), list[str]()
+        if summary.frontier:
+            tables, notes = [*tables, frontier_table(summary)], [GAIN]
+        notes += self.result.about_new_rows
+        notes += [self.result.claim] if self.result.certified else []
+        verdict = f" {headline(summary)} {self.result.message}" if summary.limits else ""
+        return f"{self.describe()}{verdict}", tables, [*notes, *summary.rows_without_group(), *summary.notes]
 
     def _fit(self, limits: Sequence[Constraint], callback: Callback | None) -> ConstrainedClassifier:
         """Train on the training rows; with a confidence, test on the calibration rows."""
         apart, (base, rows) = self.calibration if limits else None, self._rows(limited=bool(limits))
         with collected_warnings() as self._warnings:
-            fitted = self.settings.classifier(limits, self.positive, callback, base).fit(
+            fitted = self._classifier(limits, callback, base).fit(
                 **rows, calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive)
             )
         self._release(fitted)
         return fitted
 
+    def _classifier(self, limits: Sequence[Constraint], callback: Callback | None, base: Any) -> ConstrainedClassifier:
+        return self.settings.classifier(limits, self.positive, callback, base, self.data.max_categories)
+
     def _trace(self, callback: Callback | None) -> tuple[FrontierModel, ...]:
         """Train a classifier for each bound of the first limit."""
         base, rows = self._rows(limited=True)
         with collected_warnings():  # the records of the models say the same
-            classifier = self.settings.classifier(self.settings.limits, self.positive, callback, base)
+            classifier = self._classifier(self.settings.limits, callback, base)
             found = classifier.frontier(**rows, bounds=self.settings.bounds)
         self._warnings = []
         for each in found:
@@ -421,7 +410,7 @@ class Study:
     def _swept(self, point: FrontierModel) -> SweptPoint:
         held_out = None if self.held_out is None else point.classifier.predict(self.held_out.inputs)
         training = self._decide(point.classifier, self.training)
-        return SweptPoint(point=point.as_dict(), training=training, held_out=held_out)
+        return SweptPoint(point=point, training=training, held_out=held_out)
 
     def _notes(self) -> list[str]:
         """Return remarks about the data, warnings, and at the end where the rows come from."""
@@ -434,3 +423,8 @@ class Study:
             *scattered_columns(self.training, self.after),
             self.data.description,
         ]
+
+
+def _is_finished(point: FrontierModel) -> bool:
+    """Return whether a bound was reached before an interrupt; a degenerate model does not count, as it needs no fit."""
+    return point.result.kept and point.result.status.value != "degenerate"

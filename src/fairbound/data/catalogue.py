@@ -1,18 +1,21 @@
-"""`CatalogueEntry`, the definition of a data set, and the entries of ACSIncome for any state and year."""
+"""The known data sets, which `catalogue.json` describes, and the files of ACSIncome of any state and year."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import resources
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from fairbound._errors import InputError, bad_value
 from fairbound._words import lookup
+from fairbound.data.arrays import Columns
 from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import ArrowTable
-from fairbound.data.columns import Banded, Categorical, Column, Columns, Numeric
+from fairbound.data.columns import Banded, Categorical, Column, Numeric, decode
 from fairbound.data.delimited import read_delimited
 from fairbound.data.files import DataFile, Place, open_verified
 
@@ -102,14 +105,64 @@ class CatalogueEntry:
             return self.parse(streams, self.file.filename)
 
 
-def codes(*values: int) -> dict[int, str]:
-    """Return labels for categories that have no names but their codes."""
-    return {value: str(value) for value in values}
+def _column(given: Any) -> Column:
+    """Return a column of the catalogue: the name of a number, or a category with values, labels or bands."""
+    if isinstance(given, str):
+        return Numeric(given)
+    if "starts" in given:
+        return Banded(given["name"], dict(given["starts"]))
+    labels: dict[Any, str] = dict(given.get("labels") or ((value, str(value)) for value in given["values"]))
+    return Categorical(given["name"], labels | ({None: given["missing"]} if "missing" in given else {}))
 
 
-# --- ACSIncome -------------------------------------------------------------------------------------------------------
+def _entry(given: Mapping[str, Any], parse: Parser = parse_plain) -> CatalogueEntry:
+    """Return an entry of the catalogue."""
+    sensitive = tuple(
+        SensitiveColumn(each["name"], each["column"], dict(each["labels"])) for each in given["sensitive"]
+    )
+    paper = given.get("paper")
+    if paper is not None:
+        named = next(each for each in sensitive if each.name == paper["sensitive"])
+        paper = PaperEncoding(**{**paper, "sensitive": named})
+    return CatalogueEntry(
+        file=DataFile(**{"sha256": None, **given["file"]}),
+        inputs=tuple(map(_column, given["inputs"])),
+        sensitive=sensitive,
+        target=given["target"],
+        target_names=tuple(given["target_names"]),
+        description=given["description"],
+        parse=parse,
+        paper=paper,
+    )
 
-# Whether a person's income is above 50,000 dollars, from the American Community Survey of the US census.
+
+def parse_law(streams: list[BinaryIO], _: str) -> Columns:
+    """Return the columns of the shipped file, without any extra."""
+    table = np.genfromtxt(streams[0], delimiter=",", names=True, dtype=None, encoding="utf-8")
+    return {name: table[name] for name in table.dtype.names or ()}
+
+
+# Adult (census of 1994, UCI Machine Learning Repository) has the rows of `adult.data`, then those of `adult.test`. The
+# files have no line of column names. Values are separated by a comma and a blank, and `?` means missing. The second
+# file starts with a line that begins with `|`, and has a full stop after every label. The weight of a record
+# (`fnlwgt`) is not an input. Of the two columns of education, only the ordered one is (`education-num`).
+
+_ADULT_HEADER = (
+    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
+    "capital-loss hours-per-week native-country income"
+)
+ADULT_COLUMNS = _ADULT_HEADER.split()
+_ADULT_LABELS = {"<=50K": 0, ">50K": 1, "<=50K.": 0, ">50K.": 1}
+
+
+def parse_adult(streams: list[BinaryIO], name: str) -> Columns:
+    """Return the columns of both files, one after the other, with the label as 0 and 1."""
+    parts = [read_delimited(stream, place=name, header=ADULT_COLUMNS, comment="|") for stream in streams]
+    columns = {column: np.concatenate([part[column] for part in parts]) for column in ADULT_COLUMNS}
+    return columns | {"income": decode("income", columns["income"], _ADULT_LABELS)}
+
+
+# ACSIncome: whether a person's income is above 50,000 dollars, from the American Community Survey of the US census.
 #
 # It is the task of Ding, Hardt, Miller, Schmidt, *Retiring Adult: New Datasets for Fair Machine Learning*, 2021. It
 # uses the person records of a state and year with
@@ -125,124 +178,8 @@ def codes(*values: int) -> dict[int, str]:
 CENSUS = "https://www2.census.gov/programs-surveys/acs/data/pums"
 FIRST_YEAR, NEW_RELATIONSHIP, NEW_NAMES = 2014, 2019, 2017
 UNPUBLISHED = (2020,)  # too few answers in that year: the Census published only experimental files of another form
-INCOME = 50_000
-
-# Letters and FIPS number of each state, which the names of the files use; PR is Puerto Rico.
-_NUMBERED = (
-    "AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 MA25 "
-    "MI26 MN27 MS28 MO29 MT30 NE31 NV32 NH33 NJ34 NM35 NY36 NC37 ND38 OH39 OK40 OR41 PA42 RI44 SC45 SD46 TN47 TX48 "
-    "UT49 VT50 VA51 WA53 WV54 WI55 WY56 PR72"
-)
-STATES = {state[:2]: state[2:] for state in _NUMBERED.split()}
-
-_SEX = SensitiveColumn("sex", "SEX", {2: "female", 1: "male"})
-_RACE = SensitiveColumn(
-    "race",
-    "RAC1P",
-    {
-        1: "White",
-        2: "Black",
-        3: "American Indian",
-        4: "Alaska Native",
-        5: "American Indian or Alaska Native, other",
-        6: "Asian",
-        7: "Pacific Islander",
-        8: "Other",
-        9: "Two or more",
-    },
-)
-# Major groups of the Census' classification of occupations; the lists of 2010 and 2018 have the same first codes.
-_OCCUPATIONS = Banded(
-    "OCCP",
-    {
-        10: "management",
-        500: "business",
-        800: "finance",
-        1000: "computing and mathematics",
-        1300: "engineering",
-        1600: "science",
-        2000: "community service",
-        2100: "law",
-        2200: "education",
-        2600: "arts and media",
-        3000: "medicine",
-        3600: "health support",
-        3700: "protection",
-        4000: "food",
-        4200: "cleaning",
-        4300: "personal care",
-        4700: "sales",
-        5000: "office",
-        6000: "farming",
-        6200: "construction",
-        6800: "extraction",
-        7000: "repair",
-        7700: "production",
-        9000: "transport",
-        9800: "military",
-        9920: "none",
-    },
-)
-_BIRTHPLACES = Banded(
-    "POBP",
-    {
-        1: "USA",
-        60: "US islands",
-        100: "Europe",
-        200: "Asia",
-        300: "Northern America",
-        303: "Latin America",
-        400: "Africa",
-        500: "Oceania",
-    },
-)
-
-
-def _inputs(relationship: Categorical) -> tuple[Column, ...]:
-    return (
-        Numeric("AGEP"),
-        Categorical("COW", codes(*range(1, 9))),
-        Numeric("SCHL"),
-        Categorical("MAR", {1: "married", 2: "widowed", 3: "divorced", 4: "separated", 5: "never married"}),
-        _OCCUPATIONS,  # about 530 codes: one-hot over the 26 major groups
-        _BIRTHPLACES,  # about 220 codes: one-hot over parts of the world
-        relationship,
-        Numeric("WKHP"),
-    )
-
-
-_RELATIONSHIP = Categorical("RELP", codes(*range(18)))
-_RELATIONSHIP_2019 = Categorical("RELSHIPP", codes(*range(20, 39)))
-_TARGET = "PINCP"
-_TARGET_NAMES = ("income up to 50,000", "income above 50,000")
-_PAPER = PaperEncoding(_SEX, {"female": 0.0, "male": 1.0}, robust=False, draw=50_000)
-_SAMPLE_ORIGIN = "Census PUMS 2018 by way of GitHub dssg/aequitas"
-
-
-def _sample(filename: str, sha256: str, description: str, paper: PaperEncoding | None = None) -> CatalogueEntry:
-    """Return a sample of ACSIncome 2018 that others have published."""
-    return CatalogueEntry(
-        file=DataFile(filename=filename, sha256=sha256, origin=_SAMPLE_ORIGIN),
-        inputs=_inputs(_RELATIONSHIP),
-        sensitive=(_SEX, _RACE),
-        target=_TARGET,
-        target_names=_TARGET_NAMES,
-        description=description,
-        paper=paper,
-    )
-
-
-ACSINCOME_CA_SAMPLE = _sample(
-    "acsincome_ca_2018_sample.csv",
-    "0556c1388f6838565c03d3a7fcf854a4b6a623321472c7f9e892ad0753e25af2",
-    "ACSIncome, California 2018 (Ding et al. 2021): a sample of 89,958 of its 195,665 rows.",
-    _PAPER,
-)
-ACSINCOME_US_SAMPLE = _sample(
-    "acsincome_us_2018_sample.parquet",
-    "85c6cf16c8dbde3f48a8956f0cbc1a6f45620b1efb8af2b1362e97565bb26dd4",
-    "ACSIncome, all states 2018 (Ding et al. 2021): a sample of 765,670 of its 1,664,500 rows.",
-)
+INCOME, TARGET = 50_000, "PINCP"
+RELATIONSHIP_2019 = Categorical("RELSHIPP", {code: str(code) for code in range(20, 39)})
 
 
 def census_source(state: str, year: int) -> CatalogueEntry:
@@ -265,12 +202,13 @@ def census_source(state: str, year: int) -> CatalogueEntry:
         )
     short = letters.lower()
     member = f"psam_p{number}.csv" if year >= NEW_NAMES else f"ss{year % 100}p{short}.csv"
-    relationship = _RELATIONSHIP if year < NEW_RELATIONSHIP else _RELATIONSHIP_2019
+    new = year >= NEW_RELATIONSHIP
 
     def parse(streams: list[BinaryIO], name: str) -> Columns:
-        return parse_person_file(streams[0], name, relationship.name)
+        return parse_person_file(streams[0], name, RELATIONSHIP_2019.name if new else "RELP")
 
-    return CatalogueEntry(
+    return replace(
+        ACSINCOME_CA_SAMPLE,
         file=DataFile(
             filename=f"{year}/1-Year/csv_p{short}.zip",
             sha256=None,
@@ -278,20 +216,17 @@ def census_source(state: str, year: int) -> CatalogueEntry:
             url=f"{CENSUS}/{year}/1-Year/csv_p{short}.zip",
             members={member: None},
         ),
-        inputs=_inputs(relationship),
-        sensitive=(_SEX, _RACE),
-        target=_TARGET,
-        target_names=_TARGET_NAMES,
+        inputs=tuple(RELATIONSHIP_2019 if new and each.name == "RELP" else each for each in ACSINCOME_CA_SAMPLE.inputs),
         description=f"ACSIncome, {letters} {year}, all rows (person file of the Census, filter of Ding et al. 2021).",
         parse=parse,
-        paper=_PAPER if (letters, year) == ("CA", 2018) else None,
+        paper=ACSINCOME_CA_SAMPLE.paper if (letters, year) == ("CA", 2018) else None,
     )
 
 
 def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -> Columns:
     """Return the columns of ACSIncome from a person file, with the published filter, order and label."""
     inputs = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", relationship, "WKHP", "SEX", "RAC1P"]
-    needed = [*inputs, _TARGET, "PWGTP"]
+    needed = [*inputs, TARGET, "PWGTP"]
     raw = read_delimited(stream, place=name, keep=needed)
     absent = [column for column in needed if column not in raw]
     if absent:
@@ -302,13 +237,26 @@ def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -
             f"Column {words[0]!r} of {name} has values that are not numbers; give a person file of the Census."
         )
     # Children and people without work have NaN; comparisons with NaN are false, so they are not chosen.
-    chosen = (raw["AGEP"] > 16) & (raw[_TARGET] > 100) & (raw["WKHP"] > 0) & (raw["PWGTP"] >= 1)
+    chosen = (raw["AGEP"] > 16) & (raw[TARGET] > 100) & (raw["WKHP"] > 0) & (raw["PWGTP"] >= 1)
     if not chosen.any():
         raise ValueError(f"{name} has no person above 16 with work and an income; ACSIncome needs some.")
     columns = {column: _whole(raw[column][chosen]) for column in inputs}
-    return columns | {_TARGET: (raw[_TARGET][chosen] > INCOME).astype(np.int64)}
+    return columns | {TARGET: (raw[TARGET][chosen] > INCOME).astype(np.int64)}
 
 
 def _whole(values: np.ndarray) -> np.ndarray:
     """Return whole numbers as integers; they were floats because of missing values, which the filter has removed."""
     return values.astype(np.int64) if np.isfinite(values).all() and (values == values.round()).all() else values
+
+
+# To add a data set, add an entry to `catalogue.json`; `load_dataset` and the tests of all data sets find it there.  Use
+# only checksums that are published in a citable place.
+_CATALOGUE = json.loads(resources.files(__package__).joinpath("catalogue.json").read_text(encoding="utf-8"))
+STATES: dict[str, str] = _CATALOGUE["states"]
+"""Letters and FIPS number of each state, which the names of the files use; PR is Puerto Rico."""
+
+_PARSERS: dict[str, Parser] = {"law": parse_law, "adult": parse_adult}
+DATASETS: dict[str, CatalogueEntry] = {
+    name: _entry(given, _PARSERS.get(name, parse_plain)) for name, given in _CATALOGUE["datasets"].items()
+}
+ACSINCOME_CA_SAMPLE = DATASETS["acsincome"]  # and any state and year: `census_source`
