@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse
 from _shared import Array, encoded, known, planted_rows, said_versions, table, tested_commit, write_between
 
-from fairbound import ConstrainedClassifier
+from fairbound import ConstrainedClassifier, Training
 from fairbound.estimator import FitResult
 
 Rows = tuple[Any, Array, Any]
@@ -33,7 +33,7 @@ Rows = tuple[Any, Array, Any]
 def fit(rows: Rows, limits: Any, weight: Array | None = None, **options: Any) -> tuple[FitResult, float]:
     """Return the result of a fit without a forecast, and its processor time."""
     X, y, groups = rows
-    clf = ConstrainedClassifier(limits, forecast=False, **{"random_state": 0, **options})
+    clf = ConstrainedClassifier(limits, training=Training(forecast=False), **{"random_state": 0, **options})
     start = time.process_time()
     clf.fit(X, y, sensitive_features=groups, sample_weight=weight)
     return clf.result_, time.process_time() - start

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -103,7 +104,7 @@ class Continuation:
         self.optima: list[Array] = []
         self.free_optima: list[Array] = []
         self.stopped = False
-        self._samples: dict[int, Rows] = {}
+        self._samples: WeakKeyDictionary[Rows, Rows] = WeakKeyDictionary()
         self.forget_counts()
 
     def own(self, problem: TrainingProblem) -> TrainingProblem:
@@ -288,10 +289,10 @@ class Continuation:
         size = max(self.effort.sample, total // 20)
         if total <= 2 * size:
             return rows
-        if id(rows) not in self._samples:
+        if rows not in self._samples:
             counts = np.maximum(np.ceil(sizes * (size / total)).astype(np.int64), size // (4 * len(sizes)))
-            self._samples[id(rows)] = rows.sample(np.minimum(counts, sizes), np.random.default_rng(0).permutation)
-        return self._samples[id(rows)]
+            self._samples[rows] = rows.sample(np.minimum(counts, sizes), np.random.default_rng(0).permutation)
+        return self._samples[rows]
 
     # The end of a fit.
 
