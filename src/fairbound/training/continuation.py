@@ -33,7 +33,7 @@ from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import History, TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows
-from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
+from fairbound.training.smoothed import FACTOR, MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
 from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
@@ -41,6 +41,8 @@ HistoryCallback = Callable[[dict[str, Any]], bool | None]
 SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 """A limit may have two rows to spare when the fit ends, plus 10% of √n: a fifth of the standard error of a count."""
 
+RUNGS = 3
+"""Solves that meet the limits; the second and third only where no model keeps them."""
 
 NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-5, patience=1, follow=2.0)
 """Newton steps converge quadratically: a step that gains less than 1e-5 of the merit is the last useful one."""
@@ -196,13 +198,24 @@ class Continuation:
             self.multipliers = multipliers
 
     def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: WarmStart | None) -> None:
-        """Solve on all rows; then move the bounds by the gap until the decisions keep the limits with few to spare.
+        """Solve on all rows and touch the limits; if no model keeps them, again at narrower bandwidths.
+
+        A narrower bandwidth has a smaller gap, which jumps less from point to point.
+        """
+        for _ in range(RUNGS):
+            solution = self.solve("exact", stage, width, mixture, warm=warm)
+            if solution is None or not stage.problem.system.n_rows:
+                return
+            self._touch_limits(stage, width, mixture, solution)
+            if self.archive.kept:
+                return
+            warm, width = solution.warm_start, width / FACTOR
+
+    def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> None:
+        """Move the bounds by the gap until the decisions keep the limits with few rows to spare.
 
         A move takes one quadratic program, with the derivatives at the solution, and one pass that counts decisions.
         """
-        solution = self.solve("exact", stage, width, mixture, warm=warm)
-        if solution is None or not stage.problem.system.n_rows:
-            return
         start = stage.local(self.w)
         here = SmoothedProgram(stage.problem, stage.rows, width, mixture).evaluate(start)
         self.evaluations += 1
