@@ -48,6 +48,7 @@ from lightgbm import LGBMClassifier
 from sklearn.model_selection import train_test_split
 
 from fairbound import ConstrainedClassifier
+from fairbound.estimator import TableEncoder
 
 LABEL, AGE = "PINCP", "AGEP"
 GROUPS = ["SEX", "MAR", "RAC1P"]
@@ -132,7 +133,7 @@ def corrected(split: Split, scores: list[Array], seen: list[pd.DataFrame], asked
     start = time.process_time()
     clf = ConstrainedClassifier(
         f"{1 - asked:.6g} <= disparate_impact <= {1 + asked:.6g} against overall",
-        categorical=[name for name in GROUPS if name in seen[0]],
+        encoder=TableEncoder(categorical=[name for name in GROUPS if name in seen[0]]),
     )
     train = split.parts["train"]
     groups = {name: train[name].to_numpy() for name in GROUPS}

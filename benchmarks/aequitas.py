@@ -31,6 +31,7 @@ from _shared import Array, Results, cross_fitted, data_file, draw, said_versions
 from lightgbm import LGBMClassifier
 
 from fairbound import ConstrainedClassifier
+from fairbound.estimator import TableEncoder
 
 LABEL, GROUP = "PINCP", "RAC1P"
 CATEGORIES = ["SCHL", "POBP", "SEX", "OCCP", "RELP", "COW", "MAR"]
@@ -78,7 +79,7 @@ def corrected(
 ) -> dict[str, Any]:
     """Train the correction under one limit, and judge it."""
     start = time.process_time()
-    clf = ConstrainedClassifier(f"{measure} >= {asked}", categorical=CATEGORIES, margin=margin)
+    clf = ConstrainedClassifier(f"{measure} >= {asked}", encoder=TableEncoder(categorical=CATEGORIES), margin=margin)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the forecast warns that new rows may miss the limit; that is measured here
         clf.fit(train.X, train.y, sensitive_features=train.groups, base_score=scores[0])

@@ -30,6 +30,7 @@ from lightgbm import LGBMClassifier
 from sklearn.model_selection import cross_val_predict
 
 from fairbound import ConstrainedClassifier
+from fairbound.estimator import TableEncoder
 from fairbound.fairness import Constraint, rate_limit
 
 PARTS = "validation", "test"
@@ -146,7 +147,9 @@ def main() -> None:
     asked = limits(arguments.goal, y, groups)
     print("asked:", "; ".join(map(str, asked)), flush=True)
     start = time.process_time()
-    clf = ConstrainedClassifier(asked, base=base(), categorical=CATEGORIES, verbose=arguments.verbose)
+    clf = ConstrainedClassifier(
+        asked, base=base(), encoder=TableEncoder(categorical=CATEGORIES), verbose=arguments.verbose
+    )
     clf.fit(X, y, sensitive_features=groups)
     seconds = time.process_time() - start
     print(clf.result_, flush=True)

@@ -36,7 +36,7 @@ from pathlib import Path
 import numpy as np
 from lightgbm import LGBMClassifier
 
-from fairbound import ConstrainedClassifier, load_dataset
+from fairbound import Base, ConstrainedClassifier, load_dataset
 
 TITLES = {"dutch": "Dutch", "acsincome": "ACSIncome", "law": "Law"}
 GROUPS = {"dutch": "sex", "acsincome": "sex", "law": "race"}
@@ -127,7 +127,7 @@ METHODS: dict[str, Callable[..., Decide]] = {
     "linear": fairbound(),
     "network": fairbound(hidden=(32,)),
     "boosted": fairbound(base=booster),
-    "boosted, averaged": fairbound(base=booster, cv=3, ensemble=True),
+    "boosted, averaged": fairbound(base=lambda: Base(booster(), cv=3, ensemble=True)),
     "ExponentiatedGradient": exponentiated_gradient,
     "ThresholdOptimizer": threshold_optimizer,
     "OxonFair": oxonfair,

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from lightgbm import LGBMClassifier
 
-from fairbound import ConstrainedClassifier, load_dataset
+from fairbound import Base, ConstrainedClassifier, load_dataset
 
 SIZES = (200, 400, 800, 1600, 3200)
 MEN = 8000
@@ -40,10 +40,7 @@ def run(name: str, data, women: int, draw: int, correction: str) -> dict[str, fl
     test = np.concatenate([small[max(SIZES) : 20_000], large[MEN:20_000]])
     clf = ConstrainedClassifier(
         f"disparate_impact >= {ASKED[name]}",
-        base=LGBMClassifier(n_estimators=50, n_jobs=1, verbose=-1),
-        correction=correction,
-        cv=3,
-        ensemble=True,
+        base=Base(LGBMClassifier(n_estimators=50, n_jobs=1, verbose=-1), correction=correction, cv=3, ensemble=True),
         random_state=0,
     )
     with warnings.catch_warnings():

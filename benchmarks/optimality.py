@@ -450,7 +450,7 @@ def batches_case(name: str, bound: float, solver: Any, module: Callable[[], nn.M
     """Fit by mini-batches or whole passes."""
     network = None if module is None else module()
     problem = paper_problem(name, [f"disparate_impact >= {bound}"], 1, network)
-    return figures(fit(problem, paper_rows(name).X, solver=solver))
+    return figures(fit(problem, paper_rows(name).X, effort=Effort(epochs=0 if solver == "quasi-newton" else 20)))
 
 
 def batches_cases() -> dict[str, Callable[[], Row]]:
@@ -476,7 +476,7 @@ def embedding_case() -> Row:
     module = nn.Sequential(nn.Embedding(40, 4), nn.Flatten(), nn.Linear(12, 1))
     cells = Cells.build(y, group)
     problem = TrainingProblem(module, "binary_cross_entropy", "disparate_impact >= 0.9", cells)
-    return figures(fit(problem, words, solver="stochastic"))
+    return figures(fit(problem, words, effort=Effort(epochs=20)))
 
 
 def batches_aims(rows: Rows) -> Iterable[Aim]:

@@ -18,7 +18,7 @@ import time
 import numpy as np
 from lightgbm import LGBMClassifier
 
-from fairbound import ConstrainedClassifier, load_dataset
+from fairbound import Base, ConstrainedClassifier, Loss, load_dataset
 
 GROUPS = {"dutch": "sex", "acsincome": "sex", "law": "race"}
 TRAINED, CORRECTED = 30_000, 12_000
@@ -44,7 +44,7 @@ def run(name: str, seed: int, asked: float, l2: float | str) -> dict[str, float]
     X, y, groups = second.X, second.y, np.asarray(second.sensitive[GROUPS[name]])
     n = min(CORRECTED, len(y) // 2)
     start = time.process_time()
-    clf = ConstrainedClassifier(f"disparate_impact >= {asked}", base=base, cv="prefit", l2=l2)
+    clf = ConstrainedClassifier(f"disparate_impact >= {asked}", loss=Loss(l2=l2), base=Base(base, cv="prefit"))
     clf.fit(X[:n], y[:n], sensitive_features=groups[:n])
     seconds = time.process_time() - start
     alone, decided = base.predict(X), clf.predict(X)

@@ -32,6 +32,8 @@ from typing import Any
 
 import numpy as np
 
+from fairbound import Training
+
 PART = 500_000
 COLUMNS = 10
 
@@ -86,7 +88,7 @@ def measure(folder: str, scratch: str, send: Any) -> None:
     from fairbound import ConstrainedClassifier
     from fairbound.data import Source, open_batches
 
-    classifier = ConstrainedClassifier("disparate_impact >= 0.9", forecast=False)
+    classifier = ConstrainedClassifier("disparate_impact >= 0.9", training=Training(forecast=False))
     figures: dict[str, Any] = {}
     last = time.process_time(), time.perf_counter()
 
@@ -128,6 +130,7 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
 
     from fairbound import ConstrainedClassifier
     from fairbound.data import Source
+    from fairbound.training import as_model
 
     torch.set_num_threads(1)
     group = f"file://{scratch}/group-{count}"
@@ -144,8 +147,7 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
         "kept": record.kept,
     }
     if rank == 0:
-        parameters = torch.cat([each.detach().reshape(-1) for each in classifier.module_.parameters()])
-        figures["parameters"] = parameters.numpy()
+        figures["parameters"] = as_model(classifier.model_).current()
         figures["decisions"] = np.concatenate(
             [classifier.predict(pq.read_table(path)) for path in sorted(Path(folder).glob("*.parquet"))]
         )

@@ -31,7 +31,7 @@ import numpy as np
 from _shared import Results, planted_rows, table, tested_commit
 from lightgbm import LGBMClassifier
 
-from fairbound import ConstrainedClassifier, DisparateImpact, load_dataset
+from fairbound import ConstrainedClassifier, DisparateImpact, Training, load_dataset
 
 LARGEST, CALIBRATION, TRUTH, GROUPS = 50_000, 20_000, 200_000, 5
 SETTINGS = {
@@ -84,7 +84,7 @@ def judge(setting: str, kind: str, rows: tuple[Rows, Rows, Rows]) -> Run:
     (X, y, groups), calibration, truth = rows
     if kind == "eg":
         return peer(X, y, groups, truth, bound)
-    clf = ConstrainedClassifier(DisparateImpact(bound), forecast=kind != "plain")
+    clf = ConstrainedClassifier(DisparateImpact(bound), training=Training(forecast=kind != "plain"))
     further: Run = {}
     if form == "hidden":
         clf.set_params(hidden=(32,))

@@ -24,7 +24,7 @@ class Residual(nn.Module):
 def main() -> None:
     """Train with validation rows, and print how the limit changes there during training."""
     train, test = load_dataset("law").split(test_size=0.2, random_state=0)
-    clf = ConstrainedClassifier("disparate_impact >= 0.9", module=Residual, random_state=0)
+    clf = ConstrainedClassifier("disparate_impact >= 0.9", hidden=Residual, random_state=0)
     clf.fit(
         train.frame(),
         train.y,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairbound
-from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value, message_of, render
+from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value, message_of, python_name, render
 from fairbound.cli.endings import sentence_of
 from fairbound.cli.names import OPTIONS, option_name
 from fairbound.cli.program import make_program
@@ -29,7 +29,7 @@ VALUES = ("yes", "Yes.", "it's", "", ["a", "b c"], ("x",), 0.9, 3, True, None)
 FLAGS = {
     ("download", False): "--no-download",
     ("drop_unlabelled", True): "--drop-unlabelled",
-    ("no_group_worse", True): "--no-group-worse",
+    ("groups.no_group_worse", True): "--no-group-worse",
 }
 
 
@@ -41,7 +41,7 @@ def test_both_renderings_of_an_argument_are_well_formed(name):
             InputError("{mentioned} cannot be used.", "Leave it out.", mentioned=mentioned),
             InputError("Leave out {mentioned}.", mentioned=Message("{mentioned}", mentioned=mentioned)),
         ):
-            assert f"{name}=" in str(error)
+            assert python_name(name, *value) in str(error)
             assert not OPTION.search(str(error))
             assert f"{OPTIONS[name]}" in sentence_of(error)
             assert not ARGUMENT.search(sentence_of(error))
@@ -51,7 +51,7 @@ def test_both_renderings_of_an_argument_are_well_formed(name):
 @pytest.mark.parametrize(("name", "value"), FLAGS)
 def test_flags_stand_for_an_argument_with_its_value(name, value):
     error = InputError("{mentioned} forbids it.", mentioned=argument(name, value))
-    assert str(error) == f"{name}={value} forbids it."
+    assert str(error) == f"{python_name(name, value)} forbids it."
     assert sentence_of(error) == f"{FLAGS[name, value]} forbids it."
 
 

@@ -14,6 +14,7 @@ from fairbound._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fairbound._errors import LimitWarning
+    from fairbound._model_settings import Base, Confidence, Groups, Loss, Training
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
     from fairbound.estimator import ConstrainedClassifier, make_fairness_scorer
     from fairbound.evaluation import Monitor, audit, certify
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccuracyParity",
+    "Base",
+    "Confidence",
     "ConstrainedClassifier",
     "Constraint",
     "Covariance",
@@ -48,7 +51,9 @@ __all__ = [
     "EqualImpact",
     "EqualOpportunity",
     "EqualizedOdds",
+    "Groups",
     "LimitWarning",
+    "Loss",
     "Measure",
     "ModelFileError",
     "Monitor",
@@ -57,6 +62,7 @@ __all__ = [
     "Representation",
     "StochasticSQP",
     "StratifiedBatches",
+    "Training",
     "TrainingProblem",
     "alternatives",
     "audit",
@@ -73,6 +79,7 @@ __all__ = [
 # Where each public name is defined.
 _HOMES = {
     "LimitWarning": "fairbound._errors",
+    **dict.fromkeys(("Base", "Confidence", "Groups", "Loss", "Training"), "fairbound._model_settings"),
     "Dataset": "fairbound.data",
     "load_dataset": "fairbound.data",
     "make_disparate_data": "fairbound.data",

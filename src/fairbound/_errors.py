@@ -26,11 +26,14 @@ NameOf = Callable[..., str]
 
 
 def python_name(argument: str, *value: Any) -> str:
-    """Return an argument as Python users write it.
+    """Return an argument as Python users write it; one with a dot is in a record.
 
-    >>> python_name("target"), python_name("positive", ["yes", "Yes"])
-    ('target=', "positive=['yes', 'Yes']")
+    >>> python_name("target"), python_name("positive", ["yes", "Yes"]), python_name("groups.small", "warn")
+    ('target=', "positive=['yes', 'Yes']", "groups=Groups(small='warn')")
     """
+    name, dot, inner = argument.partition(".")
+    if dot:
+        return f"{name}={name.title()}({inner}={repr(value[0]) if value else '...'})"
     return f"{argument}={value[0]!r}" if value else f"{argument}="
 
 
@@ -255,3 +258,8 @@ def import_extra(name: str, what: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise missing_extra(what, name.partition(".")[0], extra) from error
+
+
+def need_torch(what: str) -> None:
+    """Raise an error that names the extra if torch is not installed; `what` begins the sentence."""
+    import_extra("torch", what, "torch")

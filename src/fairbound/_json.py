@@ -60,7 +60,7 @@ def encode(record: Any, indent: int | None = None) -> bytes:
     b'{"a & 1":[0.5,null]}'
     """
     found = msgspec.json.encode(record, enc_hook=_plain)
-    return found if indent is None else msgspec.json.format(found, indent=indent) + b"\n"
+    return found if indent is None else msgspec.json.format(found, indent=indent)
 
 
 def _plain(value: Any) -> Any:

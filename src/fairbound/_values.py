@@ -1,12 +1,10 @@
-"""Convert and check values given by users: arrays, numbers, labels, groups, weights; and import torch when needed."""
+"""Convert and check values given by users: arrays, numbers, labels, groups, weights."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -349,23 +347,3 @@ def conventional_positive(labels: Sequence[Label]) -> Label | None:
         if sorted(texts) == sorted(pair):
             return labels[texts.index(pair[1])]
     return None
-
-
-# --- torch -----------------------------------------------------------------------------------------------------------
-
-# Limits, measures and audits of arrays do not need torch, which takes seconds to import.
-
-
-class _LazyModule(ModuleType):
-    """A module that is imported when one of its attributes is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self.__name__), name)
-        setattr(self, name, value)
-        return value
-
-
-if TYPE_CHECKING:
-    import torch as torch  # under this name, so that others may take it from here
-else:
-    torch = _LazyModule("torch")

@@ -91,7 +91,7 @@ def test_held_out_rows_of_another_file(fairbound, loans, parquet, tmp_path, kind
         columns["income"] = [float(value) if value else None for value in columns["income"]]
         test = tmp_path / "test.parquet"
         pq.write_table(pa.table({"further": list(range(len(rows))), **columns}), test)
-    options = ("train", loans, *LOANS, "--model", "linear", "--test-file", test, "--class-weight", "balanced")
+    options = ("train", loans, *LOANS, "--model", "linear", "--test", test, "--class-weight", "balanced")
     assert fairbound(*options, "--out", "streamed", *TINY).code == 0
     assert fairbound(*options, "--out", "kept").code == 0
     kept, streamed = (
@@ -111,7 +111,7 @@ def test_held_out_rows_of_another_file(fairbound, loans, parquet, tmp_path, kind
 )
 def test_a_file_of_held_out_rows_that_does_not_fit(fairbound, loans, tmp_path, rows, parts):
     test = write_csv(tmp_path / "test.csv", LOAN_COLUMNS, rows)
-    found = fairbound("train", loans, *LOANS, "--test-file", test, "--out", "run", *TINY)
+    found = fairbound("train", loans, *LOANS, "--test", test, "--out", "run", *TINY)
     assert found.code == 2
     assert says(found.stderr, *parts)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
-from fairbound import ConstrainedClassifier
-from fairbound.training import Effort
+from fairbound import ConstrainedClassifier, Training
+from fairbound.training import as_model
 
 
 def toy(n=400, seed=0, shift=1.5):
@@ -19,18 +18,18 @@ def toy(n=400, seed=0, shift=1.5):
     return X, y, np.array(["a", "b"])[group]
 
 
-QUICK = Effort(iterations=15, touches=4)
+QUICK = Training(iterations=15, touches=4)
 """For tests to which the quality of the model does not matter."""
 
-SHORT = Effort(iterations=4, touches=1)
+SHORT = Training(iterations=4, touches=1)
 """Solves of a few steps, for fits that are compared with each other."""
 
 
 def quick(constraints=(), **params) -> ConstrainedClassifier:
     """A classifier that does not take its time."""
-    return ConstrainedClassifier(constraints, **{"effort": QUICK, **params})
+    return ConstrainedClassifier(constraints, training=QUICK).set_params(**params)
 
 
-def parameters(model: ConstrainedClassifier) -> torch.Tensor:
+def parameters(model: ConstrainedClassifier) -> np.ndarray:
     """Return all parameters of a fitted classifier."""
-    return torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()])
+    return as_model(model.model_).current()

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
@@ -26,14 +25,14 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.tree import DecisionTreeClassifier
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, DemographicParity, certify
+from fairbound import Base, ConstrainedClassifier, DemographicParity, Training, TrainingProblem, certify
 from fairbound._errors import LimitWarning
 from fairbound.estimator import FitResult
-from fairbound.estimator.correction import ScoreScale, corrected_module
+from fairbound.estimator.correction import ScoreScale
 from fairbound.estimator.cross_fitting import deal_folds
+from fairbound.estimator.models import starting_linear
 from fairbound.estimator.scores import BaseScores
 from fairbound.fairness import Cells
-from fairbound.training import Effort, TrainingProblem
 
 BASES = {
     "logistic": LogisticRegression(),
@@ -54,12 +53,12 @@ def base(request):
     return BASES[request.param]
 
 
-BRIEF = Effort(iterations=6, touches=2)
+BRIEF = Training(iterations=6, touches=2)
 
 
 def brief(constraints=(), **params):
     """A classifier for tests to which only the way of the scores matters."""
-    return ConstrainedClassifier(constraints, **{"effort": BRIEF, **params})
+    return ConstrainedClassifier(constraints, training=BRIEF).set_params(**params)
 
 
 def three(y, X):
@@ -114,7 +113,7 @@ def test_three_classes_weights_and_missing_groups(base):
     labels = three(y, X)
     groups = np.where(np.arange(300) % 11 == 0, None, group)
     weights = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
-    clf = brief(DemographicParity(0.5, classes=["yes"]), base=base, cv=3)
+    clf = brief(DemographicParity(0.5, classes=["yes"]), base=base, base__cv=3)
     clf.fit(X, labels, sensitive_features=groups, sample_weight=weights)
     assert clf.base_score_.shape == (300, 3)
     decided = clf.predict(X, base_score=clf.base_score_)
@@ -128,7 +127,9 @@ def test_the_model_begins_as_the_base_itself(base):
     for labels in (y, three(y, X)):
         for hidden in ((), (3,)):
             seen = []
-            clf = brief(base=base, cv=2, hidden=hidden, callbacks=[lambda row, at=seen: at.append(row["accuracy"])])
+            clf = brief(
+                base=base, base__cv=2, hidden=hidden, callbacks=[lambda row, at=seen: at.append(row["accuracy"])]
+            )
             clf.fit(X, labels, sensitive_features=group)
             assert seen[0] == pytest.approx(clf.result_.base.accuracy, abs=1e-12)
 
@@ -140,7 +141,7 @@ def test_the_model_begins_as_the_base_itself(base):
 def test_no_row_is_scored_by_a_model_that_has_seen_it(cv):
     X, y, group = toy(300)
     weights = np.where(np.arange(300) < 5, 0.0, 1.0)  # these rows leave, and those of a stated fold are still of X
-    clf = brief(base=Spy(), cv=cv).fit(X, y, sensitive_features=group, sample_weight=weights)
+    clf = brief(base=Spy(), base__cv=cv).fit(X, y, sensitive_features=group, sample_weight=weights)
     assert len(clf.base_score_) == 300
     assert len(clf.base_.estimators[0].seen_) == 295
     with pytest.raises(ValueError, match=r"Spy \(base=\) .*predict_proba: this row was seen"):
@@ -161,7 +162,7 @@ def test_folds_have_the_same_shares_of_labels_and_groups():
 
 def test_an_ensemble_averages_the_folds():
     X, y, group = toy(300)
-    clf = brief(base=Spy(refuses=False), cv=3, ensemble=True).fit(X, y, sensitive_features=group)
+    clf = brief(base=Spy(refuses=False), base__cv=3, base__ensemble=True).fit(X, y, sensitive_features=group)
     assert len(clf.base_.estimators) == 3
     p = np.stack([each.predict_proba(clf.encoder_.transform(X))[:, 1] for each in clf.base_.estimators])
     mean = np.log(p / (1 - p)).mean(axis=0)
@@ -239,7 +240,7 @@ class TargetMean(BaseEstimator):
 
 def test_a_transformer_that_learns_from_labels_tells_the_base_nothing_of_the_rows_it_scores():
     X, y, group = toy(300)
-    clf = brief(base=LogisticRegression(), preprocessing=TargetMean())
+    clf = brief(base=LogisticRegression(), encoder=TargetMean())
     clf.fit(X, y, sensitive_features=group)
     assert clf.result_.base.accuracy < 0.95
 
@@ -273,7 +274,7 @@ def test_a_fitted_base_is_corrected_as_it_is():
     X, y, group = toy(600)
     fitted = HistGradientBoostingClassifier(max_iter=10).fit(X[:300], y[:300])
     before = fitted.predict_proba(X)
-    clf = brief("demographic_parity <= 0.2", base=fitted, cv="prefit")
+    clf = brief("demographic_parity <= 0.2", base=fitted, base__cv="prefit")
     clf.fit(X[300:], y[300:], sensitive_features=group[300:])
     assert clf.base_.estimators == (fitted,)
     assert (fitted.predict_proba(X) == before).all()
@@ -289,7 +290,7 @@ def test_a_fitted_base_is_corrected_as_it_is():
 def test_a_limit_that_the_base_keeps_changes_few_decisions():
     X, y, group = toy(600, shift=0.0)
     fitted = LogisticRegression().fit(X[:300], y[:300])
-    clf = brief("demographic_parity <= 0.5", base=fitted, cv="prefit")
+    clf = brief("demographic_parity <= 0.5", base=fitted, base__cv="prefit")
     clf.fit(X[300:], y[300:], sensitive_features=group[300:])
     assert clf.result_.base.reached[0] <= 0.5
     assert clf.result_.base.changed < 0.1
@@ -303,12 +304,12 @@ def test_a_fitted_lightgbm_model_changes_only_where_it_must():
     X, y, group = X[1500:], y[1500:], group[1500:]
     alone = fitted.predict(X)
     rates = {each: alone[group == each].mean() for each in "ab"}
-    kept = ConstrainedClassifier(f"disparate_impact >= {rates['a'] / rates['b']}", base=fitted, cv="prefit")
+    kept = ConstrainedClassifier(f"disparate_impact >= {rates['a'] / rates['b']}", base=Base(fitted, cv="prefit"))
     kept.fit(X, y, sensitive_features=group)
     assert (kept.predict(X) == alone).all()
     assert kept.result_.base.changed == 0.0
     for asked in (rates["a"] / rates["b"] + 0.1, 0.9):
-        clf = ConstrainedClassifier(f"disparate_impact >= {asked}", base=fitted, cv="prefit")
+        clf = ConstrainedClassifier(f"disparate_impact >= {asked}", base=Base(fitted, cv="prefit"))
         clf.fit(X, y, sensitive_features=group)
         decided = clf.predict(X)
         assert clf.result_.kept
@@ -329,10 +330,10 @@ def test_a_given_base_is_the_minimum_of_what_is_trained(classes):
     scores = np.random.default_rng(0).normal(size=(200, 1 if classes == 2 else 3))  # far from any minimum of the loss
     base = BaseScores(scores, None, False, given=True)
     Z = base.join(X)
-    module = corrected_module((), X.shape[1], classes, torch.Generator())
+    model = starting_linear(Z.shape[1], classes, scores.shape[1])
     weights = np.where(np.arange(200) % 3 == 0, 2.0, 1.0)
-    plain = TrainingProblem(module, "cross_entropy", (), rows)
-    held = TrainingProblem(module, "cross_entropy", (), rows, regularizers=base.holding(plain, Z, weights).held)
+    plain = TrainingProblem(model, "cross_entropy", (), rows)
+    held = TrainingProblem(model, "cross_entropy", (), rows, regularizers=base.holding(plain, Z, weights).held)
     there = [each.evaluate(each.rows(Z, loss_weights=weights)) for each in (plain, held)]
     assert np.abs(there[0].g).max() > 0.01
     assert np.abs(there[1].g).max() < 1e-12
@@ -345,7 +346,7 @@ def test_a_given_base_changes_little_for_a_limit_that_it_nearly_keeps():
     X, y, group = X[60:], y[60:], group[60:]
     rates = [fitted.predict(X)[group == each].mean() for each in "ab"]
     asked = abs(rates[0] - rates[1]) - 0.02
-    clf = quick(DemographicParity(asked), base=fitted, cv="prefit").fit(X, y, sensitive_features=group)
+    clf = quick(DemographicParity(asked), base=fitted, base__cv="prefit").fit(X, y, sensitive_features=group)
     assert clf.result_.kept
     assert 0 < clf.result_.base.changed < 0.05  # 0.01 of them must; 0.07 do if the loss has a say
 
@@ -366,7 +367,7 @@ def test_the_base_of_a_fitted_model_is_used_again_with_its_scores():
 def test_prefit_needs_a_fitted_base():
     X, y, group = toy(100)
     with pytest.raises(ValueError, match=r"cv='prefit' .* LogisticRegression \(base=\) is not.*FrozenEstimator"):
-        brief(base=LogisticRegression(), cv="prefit").fit(X, y, sensitive_features=group)
+        brief(base=LogisticRegression(), base__cv="prefit").fit(X, y, sensitive_features=group)
 
 
 # --- scores from elsewhere -----------------------------------------------------------------------------------------
@@ -376,7 +377,7 @@ def test_given_scores_are_those_of_the_model_elsewhere():
     X, y, group = toy(600)
     elsewhere = LogisticRegression().fit(X[:300], y[:300])
     new, labels, groups = X[300:], y[300:], group[300:]
-    there = brief("demographic_parity <= 0.2", base=elsewhere, cv="prefit")
+    there = brief("demographic_parity <= 0.2", base=elsewhere, base__cv="prefit")
     there.fit(new, labels, sensitive_features=groups)
     for give in (elsewhere.decision_function, elsewhere.predict_proba):
         clf = brief("demographic_parity <= 0.2")
@@ -495,11 +496,11 @@ def test_a_frontier_is_cross_fitted_once():
             fits.append(len(y))
             return super().fit(X, y, sample_weight)
 
-    clf = brief("demographic_parity <= 0.2", base=Counted(), cv=3)
+    clf = brief("demographic_parity <= 0.2", base=Counted(), base__cv=3)
     models = clf.frontier(X, y, [0.3, 0.2], sensitive_features=group)
     assert len(fits) == 4
     assert [model.result.kept for model in models] == [True, True]
-    fitted = brief("demographic_parity <= 0.2", base=LogisticRegression().fit(X, y), cv="prefit")
+    fitted = brief("demographic_parity <= 0.2", base=LogisticRegression().fit(X, y), base__cv="prefit")
     for model in fitted.frontier(X, y, [0.3, 0.2], sensitive_features=group):
         assert model.classifier.base is fitted.base
         model.classifier.fit(X, y, sensitive_features=group)
@@ -508,7 +509,7 @@ def test_a_frontier_is_cross_fitted_once():
 def test_warm_starts():
     X, y, group = toy(300)
     for hidden in ((), (3,)):
-        clf = brief("demographic_parity <= 0.3", base=LogisticRegression(), hidden=hidden, warm_start=True)
+        clf = brief("demographic_parity <= 0.3", base=LogisticRegression(), hidden=hidden, training__warm_start=True)
         clf.fit(X, y, sensitive_features=group)
         clf.set_params(constraints__demographic_parity__bound=0.2).fit(X, y, sensitive_features=group)
         assert clf.result_.kept
@@ -568,7 +569,7 @@ def test_the_record_goes_through_json():
 
 def test_estimates_of_the_group_correct_the_base():
     X, y, group = toy(2400)
-    clf = brief("demographic_parity <= 0.1", base=LogisticRegression(), correction="groups", cv=3)
+    clf = brief("demographic_parity <= 0.1", base=LogisticRegression(), base__correction="groups", base__cv=3)
     clf.fit(X, y, sensitive_features=group)
     assert clf.encoded_names_ == ["P(sensitive_feature=b)", "base score"]
     assert clf.coef_.shape == (1, 2)
@@ -584,13 +585,15 @@ def test_estimates_of_the_group_correct_the_base():
 
 def test_the_group_is_estimated_by_models_that_have_not_seen_the_row():
     X, y, group = toy(2400)
-    clf = brief("demographic_parity <= 0.3", base=Spy(), correction="both", cv=2).fit(X, y, sensitive_features=group)
+    clf = brief("demographic_parity <= 0.3", base=Spy(), base__correction="both", base__cv=2).fit(
+        X, y, sensitive_features=group
+    )
     assert clf.encoded_names_ == ["x0", "x1", "x2", "P(sensitive_feature=b)", "base score"]
 
 
 def test_rates_within_labels_need_the_group_within_labels():
     X, y, group = toy(600)
-    clf = brief("equal_opportunity <= 0.1", base=LogisticRegression(), correction="groups", cv=2)
+    clf = brief("equal_opportunity <= 0.1", base=LogisticRegression(), base__correction="groups", base__cv=2)
     with pytest.warns(LimitWarning, match=r"rows with the label \d, too few"):
         clf.fit(X, y, sensitive_features=group)
     name = "P(sensitive_feature={} and {})"
@@ -604,23 +607,26 @@ def test_rates_within_labels_need_the_group_within_labels():
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"base": LogisticRegression().fit([[0.0] * 3, [1.0] * 3], [0, 1]), "cv": "prefit"}, "so they need a base"),
-        ({"base": None}, "correction='groups' needs a base"),
+        (
+            {"base": LogisticRegression().fit([[0.0] * 3, [1.0] * 3], [0, 1]), "base__cv": "prefit"},
+            "so they need a base",
+        ),
+        ({"base": None}, "base__correction: base=None has no parameters"),
         ({"base": RidgeClassifier()}, r"RidgeClassifier \(base=\) has no predict_proba"),
         ({"constraints": ()}, "need limits between groups"),
-        ({"correction": "rows"}, "correction"),
+        ({"base__correction": "rows"}, "correction"),
     ],
 )
 def test_when_the_group_cannot_be_estimated(params, said):
     X, y, group = toy(100)
-    given = {"constraints": "demographic_parity <= 0.3", "base": LogisticRegression(), "correction": "groups"}
+    given = {"constraints": "demographic_parity <= 0.3", "base": LogisticRegression(), "base__correction": "groups"}
     with pytest.raises(ValueError, match=said):
         brief(**{**given, **params}).fit(X, y, sensitive_features=group)
 
 
 def test_small_groups_are_badly_estimated():
     X, y, group = toy(200)
-    clf = brief("demographic_parity <= 0.3", base=LogisticRegression(), correction="groups", cv=2)
+    clf = brief("demographic_parity <= 0.3", base=LogisticRegression(), base__correction="groups", base__cv=2)
     with pytest.warns(LimitWarning, match=r"group '[ab]' has \d+ rows, too few"):
         clf.fit(X, y, sensitive_features=group)
 
@@ -736,15 +742,15 @@ class Foreign:
             r"VotingClassifier \(base=\) has no scores.*predict_proba",
         ),
         ({"base": DummyClassifier()}, ValueError, r"DummyClassifier \(base=\) .*same score"),
-        ({"cv": 1}, ValueError, "cv=1 must be at least 2"),
-        ({"cv": "five"}, ValueError, "cv='five' must be .*folds"),
-        ({"cv": 101}, ValueError, "cv=101 must be at most the number of rows, 100"),
-        ({"cv": []}, ValueError, "row 0 of X in 0 test parts"),
-        ({"cv": [1, 2]}, ValueError, r"cv=\[1, 2\] must be pairs of row numbers"),
-        ({"cv": True}, ValueError, "cv=True must be .*folds"),
-        ({"cv": TimeSeriesSplit(3)}, ValueError, "row 0 of X in 0 test parts"),
-        ({"module": lambda n, m: None}, ValueError, "base= and module= cannot be combined"),
-        ({"ensemble": 3}, ValueError, "ensemble"),
+        ({"base__cv": 1}, ValueError, "cv=1 must be at least 2"),
+        ({"base__cv": "five"}, ValueError, "cv='five' must be .*folds"),
+        ({"base__cv": 101}, ValueError, "cv=101 must be at most the number of rows, 100"),
+        ({"base__cv": []}, ValueError, "row 0 of X in 0 test parts"),
+        ({"base__cv": [1, 2]}, ValueError, r"cv=\[1, 2\] must be pairs of row numbers"),
+        ({"base__cv": True}, ValueError, "cv=True must be .*folds"),
+        ({"base__cv": TimeSeriesSplit(3)}, ValueError, "row 0 of X in 0 test parts"),
+        ({"hidden": lambda n, m: None}, ValueError, "hidden= is a network of your own"),
+        ({"base__ensemble": 3}, ValueError, "ensemble"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(params, error, said):
@@ -758,7 +764,7 @@ def test_scores_that_appear_with_the_fit():
     X, y, group = toy(200)
     stacked = StackingClassifier([("one", LogisticRegression())], cv=2)
     assert not hasattr(stacked, "predict_proba")
-    clf = brief("demographic_parity <= 0.3", base=stacked, cv=2).fit(X, y, sensitive_features=group)
+    clf = brief("demographic_parity <= 0.3", base=stacked, base__cv=2).fit(X, y, sensitive_features=group)
     assert clf.base_.scale.probabilities
     assert clf.result_.base.accuracy > 0.8
 
@@ -768,7 +774,7 @@ def test_one_column_of_probabilities_is_that_of_the_last_class(positive):
     X, y, group = toy(200)
     both = LogisticRegression().fit(X, y)
     given = [
-        brief(base=base, cv="prefit", pos_label=positive).fit(X, y, sensitive_features=group)
+        brief(base=base, base__cv="prefit", pos_label=positive).fit(X, y, sensitive_features=group)
         for base in (both, Foreign().fit(X, y))
     ]
     assert given[1].base_score_ == pytest.approx(given[0].base_score_)
@@ -789,7 +795,7 @@ def test_folds_without_a_class_or_a_group():
         brief(base=LogisticRegression()).fit(X, rare, sensitive_features=group)
     groups = np.where(np.arange(100) == 40, "c", group)
     with pytest.raises(ValueError, match=r"Fold \d of 5 .*'c' in 'sensitive_feature'"):
-        brief("demographic_parity <= 0.9", base=LogisticRegression(), min_group_size=1).fit(
+        brief("demographic_parity <= 0.9", base=LogisticRegression(), groups__min_size=1).fit(
             X, y, sensitive_features=groups
         )
 
@@ -798,7 +804,7 @@ def test_a_fitted_base_of_other_classes():
     X, y, group = toy(100)
     fitted = LogisticRegression().fit(X, np.where(y == 1, "good", "bad"))
     with pytest.raises(ValueError, match=r"\['bad', 'good'\], but y has \[0, 1\]"):
-        brief(base=fitted, cv="prefit").fit(X, y, sensitive_features=group)
+        brief(base=fitted, base__cv="prefit").fit(X, y, sensitive_features=group)
 
 
 def test_a_base_that_numbers_its_classes():

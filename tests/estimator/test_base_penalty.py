@@ -13,11 +13,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier
+from fairbound import ConstrainedClassifier, Loss
 from fairbound._errors import LimitWarning
-from fairbound.estimator.correction import corrected_module, correction_weights
+from fairbound.estimator import TableEncoder
+from fairbound.estimator.correction import correction_weights
 from fairbound.estimator.groups import smallest_sample
+from fairbound.estimator.models import first_model
 from fairbound.fairness import Cells, as_constraints
+from fairbound.training import as_model
 
 
 def columns_and_scores(n, seed):
@@ -41,7 +44,14 @@ def test_a_small_group_keeps_the_correction_small_and_the_limit_holds():
     base = make_pipeline(ColumnTransformer([("score", "passthrough", ["score"])]), LogisticRegression())
     sizes = {}
     for l2 in (1e-5, "auto"):
-        clf = quick("disparate_impact >= 0.9", base=base, l2=l2, max_categories=60, cv=2, random_state=0)
+        clf = quick(
+            "disparate_impact >= 0.9",
+            base=base,
+            loss__l2=l2,
+            encoder=TableEncoder(max_categories=60),
+            base__cv=2,
+            random_state=0,
+        )
         clf.fit(X.assign(score=score), y, sensitive_features=groups)
         assert clf.result_.kept
         sizes[l2] = np.linalg.norm(clf.coef_[0, :-1])
@@ -54,10 +64,12 @@ def test_estimates_of_the_group_are_not_penalised():
     def fitted(**options):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LimitWarning)  # so few rows estimate a group badly
-            clf = quick("demographic_parity <= 0.3", base=LogisticRegression(), correction="groups", cv=2, **options)
+            clf = quick(
+                "demographic_parity <= 0.3", base=LogisticRegression(), base__correction="groups", base__cv=2, **options
+            )
             return clf.fit(X, y, sensitive_features=groups).decision_function(X)
 
-    assert (fitted() == fitted(l2=0.0)).all()
+    assert (fitted() == fitted(loss__l2=0.0)).all()
 
 
 def test_the_penalty_is_one_over_the_rows_of_the_smallest_group():
@@ -69,8 +81,8 @@ def test_the_penalty_is_one_over_the_rows_of_the_smallest_group():
         clf = quick(limits, **options).fit(X, y, sensitive_features=groups, base_score=score)
         return clf.decision_function(X, base_score=score)
 
-    assert (fitted() == fitted(l2=1 / rows)).all()
-    assert (fitted() != fitted(l2=1e-5)).any()
+    assert (fitted() == fitted(loss__l2=1 / rows)).all()
+    assert (fitted() != fitted(loss__l2=1e-5)).any()
 
 
 def test_without_a_base_or_without_limits_the_penalty_is_one_over_the_rows():
@@ -78,7 +90,7 @@ def test_without_a_base_or_without_limits_the_penalty_is_one_over_the_rows():
     plain, Z = ConstrainedClassifier().fit(X, y), (X - X.mean(axis=0)) / X.std(axis=0)
     known = LogisticRegression(C=1.0, tol=1e-10).fit(Z, y)  # the sum of the losses and ½‖w‖²
     np.testing.assert_allclose(plain.decision_function(X), known.decision_function(Z), rtol=1e-5)
-    free = [quick(l2=l2).fit(X, y, base_score=X[:, 0]) for l2 in ("auto", 1 / 400)]
+    free = [quick(loss__l2=l2).fit(X, y, base_score=X[:, 0]) for l2 in ("auto", 1 / 400)]
     assert (free[0].decision_function(X, base_score=X[:, 0]) == free[1].decision_function(X, base_score=X[:, 0])).all()
 
 
@@ -110,21 +122,22 @@ def test_unequal_weights_make_a_sample_smaller():
 @pytest.mark.parametrize("n_labels", [2, 3])
 @pytest.mark.parametrize("hidden", [(), (4,)])
 def test_only_the_weights_of_the_correction_are_penalised(n_labels, hidden):
-    module = corrected_module(hidden, 5, n_labels, torch.Generator().manual_seed(0))
     n_scores, n_outputs = (1, 1) if n_labels == 2 else (3, 3)
-    ones = correction_weights(module, 5)
-    assert len(ones) == sum(each.numel() for each in module.parameters())
+    generator = torch.Generator().manual_seed(0)
+    first = first_model(
+        None, hidden, shape=(9, 5 + n_scores), n_labels=n_labels, seed=0, generator=generator, n_scores=n_scores
+    )
+    model, ones = as_model(first), correction_weights(first, 5)
+    assert len(ones) == model.n_parameters
     assert ones.sum() == (5 * 4 + 4 * n_outputs if hidden else 5 * n_outputs)
-    with torch.no_grad():  # what is penalised is all that makes the model differ from v · score + a constant
-        torch.nn.utils.vector_to_parameters(
-            torch.nn.utils.parameters_to_vector(module.parameters()) * (1 - ones), module.parameters()
-        )
-        X = torch.randn(6, 5 + n_scores, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-        shift = module(X) - X[:, 5:].reshape(module(X).shape)
-    assert torch.allclose(shift, shift[:1].expand_as(shift))
+    # What is penalised is all that makes the model differ from v · score + a constant.
+    model.assign(np.where(ones, 0.0, model.current()))
+    X = np.random.default_rng(1).normal(size=(6, 5 + n_scores))
+    shift = model.outputs(X) - X[:, 5:]
+    assert np.allclose(shift, shift[:1])
 
 
 def test_another_word_for_the_penalty_is_refused():
     X, y, _ = toy(40)
     with pytest.raises(ValueError, match="'l2' parameter"):
-        ConstrainedClassifier(l2="none").fit(X, y)
+        ConstrainedClassifier(loss=Loss(l2="none")).fit(X, y)

@@ -17,8 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 from tests.refusals import refused
 
-from fairbound import ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
+from fairbound import Confidence, ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
 from fairbound.estimator import certified as fit_certified
+from fairbound.estimator import checked
 from fairbound.estimator.certified import hold_back
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.rows import read_data
@@ -31,7 +32,7 @@ ROWS = toy(1500)
 
 
 def confident(constraints=LIMIT, **params) -> ConstrainedClassifier:
-    return quick(constraints, **{"confidence": 0.9, **params})
+    return quick(constraints, confidence=0.9).set_params(**params)
 
 
 def fit(clf: ConstrainedClassifier, rows=ROWS, **options) -> ConstrainedClassifier:
@@ -48,7 +49,8 @@ def certified() -> ConstrainedClassifier:
 def held_back(clf: ConstrainedClassifier, rows=ROWS):
     """The rows that a fit trains on, and those that it tests on."""
     X, y, group = rows
-    return hold_back(clf, read_data(clf, read_inputs(X), y, {"group": group}, None, None))
+    params = checked(clf)
+    return hold_back(params, read_data(params, read_inputs(X), y, {"group": group}, None, None))
 
 
 def test_a_callback_that_ends_the_training_ends_the_tests():
@@ -111,7 +113,7 @@ def test_the_rows_held_back_have_no_part_in_the_model(certified):
 def test_the_seed_chooses_the_rows_and_labels_and_groups_keep_their_shares():
     _, first = held_back(confident(random_state=1))
     _, again = held_back(confident(random_state=1))
-    _, other = held_back(confident(random_state=2, calibration_size=0.5))
+    _, other = held_back(confident(random_state=2, confidence__calibration_size=0.5))
     assert (first.inputs.native == again.inputs.native).all()
     assert len(other.y) == 750
     _, y, group = ROWS
@@ -163,7 +165,7 @@ def test_it_is_saved_and_loaded(certified, tmp_path):
     assert read.certificate_.to_dict() == certified.certificate_.to_dict()
     assert read.result_.to_dict() == certified.result_.to_dict()
     assert str(read.result_) == str(certified.result_)
-    assert (read.confidence, read.calibration_size) == (0.9, 0.3)
+    assert read.confidence == Confidence(0.9)
     json.loads(certified.result_.to_json())
 
 
@@ -226,7 +228,7 @@ def test_validation_rows_are_watched_as_well(certified):
 @pytest.mark.slow
 def test_sample_weights_count_in_the_loss_alone():
     weights = 1.0 + (np.arange(1500) % 3)
-    clf = fit(confident(constraint_weight="none"), sample_weight=weights)
+    clf = fit(confident(groups__weight="none"), sample_weight=weights)
     assert clf.certificate_.passed
     assert not clf.certificate_.weighted
     assert fit(confident(), sample_weight=np.full(1500, 2.0)).certificate_.passed  # all the same is no weighting
@@ -246,15 +248,14 @@ def test_the_last_bias_is_not_shifted_after_the_test(monkeypatch):
     ("params", "words"),
     [
         ({"constraints": ()}, ["confidence=0.9", "at least one limit", "constraints="]),
-        ({"warm_start": True}, ["confidence=", "warm_start=True"]),
-        ({"small_groups": "merge"}, ["confidence=", "small_groups='merge'", "Use small_groups='error'"]),
-        ({"solver": "stochastic"}, ["confidence=", "solver='stochastic'", "Use solver='auto'"]),
-        ({"constraint_weight": np.arange(1500.0) + 1}, ["different weights", "constraint_weight='none'"]),
-        ({"constraints": Covariance(0.1)}, ["covariance <= 0.1 cannot be certified"]),
+        ({"training__warm_start": True}, ["confidence=", "training=Training(warm_start=True)"]),
+        ({"groups__small": "merge"}, ["confidence=0.9", "groups=Groups(small='merge')", "every group"]),
+        ({"training__epochs": 20}, ["confidence=0.9", "training=Training(epochs=20)", "whole passes"]),
+        ({"constraints": Covariance(0.1)}, ["confidence=", "covariance <= 0.1"]),
         ({"constraints": "disparate_impact >= 1"}, ["cannot be certified", "no room"]),
-        ({"confidence": 95}, ["The 'confidence' parameter"]),
-        ({"confidence": 0.2}, ["The 'confidence' parameter"]),
-        ({"calibration_size": 1.0}, ["The 'calibration_size' parameter"]),
+        ({"confidence": 95}, ["confidence=95", "at least 0.5 and below 1"]),
+        ({"confidence": 0.2}, ["confidence=0.2"]),
+        ({"confidence__calibration_size": 1.0}, ["confidence=Confidence(calibration_size=1.0)", "below 1"]),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(params, words):
@@ -263,14 +264,16 @@ def test_what_does_not_go_with_it_is_refused(params, words):
 
 
 def test_sample_weights_in_the_limits_are_refused():
-    with refused("constraint_weight='none'", "leave out confidence="):
+    with refused("groups=Groups(weight='none')", "leave out confidence="):
         fit(confident(), sample_weight=np.arange(1500) % 3)
+    with refused("different weights"):
+        fit(confident(), constraint_weight=np.arange(1500.0) + 1)
 
 
 @pytest.mark.parametrize(("y", "group"), [([0, 1], ["a", "b"]), ([0, 0, 0, 0, 1], ["a", "a", "b", "b", "a"])])
 def test_too_few_rows_to_hold_some_back(y, group):
     with refused("calibration_size=", f"{len(y)} rows are too few", "every label and group"):
-        fit(confident(min_group_size=1), (ROWS[0][: len(y)], np.array(y), np.array(group)))
+        fit(confident(groups__min_size=1), (ROWS[0][: len(y)], np.array(y), np.array(group)))
 
 
 def test_labels_of_one_class_are_what_is_wrong_not_the_number_of_rows():

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
+from fairbound import Groups
 from fairbound._errors import LimitWarning
 from fairbound.estimator.classifier import ConstrainedClassifier
 from fairbound.estimator.encoder import TableEncoder
@@ -33,7 +34,7 @@ class GroupsFromX(ConstrainedClassifier):
         return super().fit(X, y, sensitive_features=groups, sample_weight=sample_weight)
 
 
-LIMITED = GroupsFromX(["demographic_parity <= 0.6", "accuracy_parity <= 0.6"], min_group_size=1)
+LIMITED = GroupsFromX(["demographic_parity <= 0.6", "accuracy_parity <= 0.6"], groups=Groups(min_size=1))
 
 
 @parametrize_with_checks([ConstrainedClassifier()])

@@ -76,26 +76,26 @@ def test_columns_of_polars_and_of_arrays():
 @pytest.mark.slow
 def test_a_group_that_is_an_input_is_asked_for():
     frame, y = people()
-    clf = quick("disparate_impact >= 0.8", sensitive_columns="sex", sensitive_as_input=True)
+    clf = quick("disparate_impact >= 0.8", sensitive_columns="sex", groups__as_input=True)
     clf.fit(frame, y)
     assert "sex=f" in clf.encoded_names_
-    with refused("'sex'", "sensitive_as_input=True"):
+    with refused("'sex'", "Groups(as_input=True)"):
         clf.predict(frame.drop(columns="sex"))
-    named = quick("disparate_impact >= 0.8", sensitive_as_input=True)
+    named = quick("disparate_impact >= 0.8", groups__as_input=True)
     named.fit(frame, y, sensitive_features="sex")
-    with refused("'sex'", "sensitive_as_input=True"):
+    with refused("'sex'", "Groups(as_input=True)"):
         named.predict(frame.drop(columns="sex"))
-    with refused("sensitive_as_input=True", "sensitive_columns="):
-        quick("disparate_impact >= 0.8", sensitive_as_input=True).fit(
+    with refused("Groups(as_input=True)", "sensitive_columns="):
+        quick("disparate_impact >= 0.8", groups__as_input=True).fit(
             frame[["u", "v"]], y, sensitive_features=frame["sex"]
         )
 
 
 def test_a_group_that_is_an_input_is_asked_for_without_names_too():
     X, y, group = toy(100)
-    clf = quick("disparate_impact >= 0.1", sensitive_columns=3, sensitive_as_input=True)
+    clf = quick("disparate_impact >= 0.1", sensitive_columns=3, groups__as_input=True)
     clf.fit(np.c_[X, group == "a"], y)
-    with refused("column number 3", "sensitive_as_input=True"):
+    with refused("column number 3", "Groups(as_input=True)"):
         clf.predict(X)
 
 
@@ -103,7 +103,7 @@ def test_warnings_point_to_the_line_of_the_user():
     X, y, group = with_small_groups()
     table = pd.DataFrame(X, columns=["u", "v", "w"])
     with pytest.warns(LimitWarning, match="left out of the limits") as found:
-        clf = quick("demographic_parity <= 0.9", small_groups="warn").fit(table, y, sensitive_features=group)
+        clf = quick("demographic_parity <= 0.9", groups__small="warn").fit(table, y, sensitive_features=group)
     with pytest.warns(UserWarning, match="X does not have valid feature names") as more:
         clf.predict(X)
     with pytest.warns(UserWarning, match="X does not have valid feature names") as encoding:
@@ -167,12 +167,12 @@ def test_missing_groups_can_be_a_group():
     X, y, group = toy()
     known = group.astype(object)
     known[::5] = None
-    clf = quick("demographic_parity <= 0.1", missing_groups="group").fit(X, y, sensitive_features=known)
+    clf = quick("demographic_parity <= 0.1", groups__missing="group").fit(X, y, sensitive_features=known)
     assert {entry.group for entry in clf.result_.groups} == {"a", "b", "(missing)"}
     rates = [entry.rates["1"]["selection_rate"] for entry in clf.result_.groups]
     assert max(rates) - min(rates) <= 0.1
     numbers = np.where(np.arange(len(y)) % 5 > 0, (group == "a").astype(float), np.nan)
-    clf = quick("demographic_parity <= 0.9", missing_groups="group").fit(X, y, sensitive_features=numbers)
+    clf = quick("demographic_parity <= 0.9", groups__missing="group").fit(X, y, sensitive_features=numbers)
     assert {entry.group for entry in clf.result_.groups} == {0.0, 1.0, "(missing)"}
 
 
@@ -188,7 +188,7 @@ def with_small_groups():
 
 def test_small_groups_are_an_error_that_lists_them():
     X, y, group = with_small_groups()
-    with refused("min_group_size=10", "'c' (3), 'd' (4)", "small_groups='merge'", "small_groups='warn'"):
+    with refused("Groups(min_size=10)", "'c' (3), 'd' (4)", "Groups(small='merge')", "Groups(small='warn')"):
         quick("demographic_parity <= 0.1").fit(X, y, sensitive_features=group)
     ConstrainedClassifier().fit(X, y, sensitive_features=group)  # nothing is limited
 
@@ -196,7 +196,7 @@ def test_small_groups_are_an_error_that_lists_them():
 def test_small_groups_left_out_are_listed_with_their_counts():
     X, y, group = with_small_groups()
     with pytest.warns(LimitWarning, match=r"left out of the limits.*race: 'c' \(3 rows\); race: 'd'"):
-        clf = quick("demographic_parity <= 0.1", small_groups="warn").fit(X, y, sensitive_features={"race": group})
+        clf = quick("demographic_parity <= 0.1", groups__small="warn").fit(X, y, sensitive_features={"race": group})
     assert [(each.group, each.rows, each.fate) for each in clf.result_.small_groups] == [
         ("c", 3, "left out"),
         ("d", 4, "left out"),
@@ -215,21 +215,21 @@ def test_columns_that_no_limit_concerns_may_have_small_groups():
         clf = quick(limit).fit(X, y, sensitive_features=columns)
         assert clf.result_.small_groups == ()
         assert len([each for each in clf.result_.groups if each.grouping == "village"]) == 4
-    with refused("'village'", "fewer than min_group_size="):
+    with refused("'village'", "fewer than groups=Groups(min_size="):
         quick("disparate_impact >= 0.1").fit(X, y, sensitive_features=columns)
 
 
 def test_some_group_must_be_left():
     X, y, group = toy(14)
-    with refused("All groups of 'sensitive_feature'", "min_group_size=10", "'a' (", "'b' ("):
-        quick("disparate_impact >= 0.1", small_groups="warn").fit(X, y, sensitive_features=group)
+    with refused("All groups of 'sensitive_feature'", "Groups(min_size=10)", "'a' (", "'b' ("):
+        quick("disparate_impact >= 0.1", groups__small="warn").fit(X, y, sensitive_features=group)
 
 
 def test_members_of_a_group_left_out_are_not_missing():
     X, y, group = with_small_groups()
     group[10:15] = None
     with pytest.warns(LimitWarning, match=r"'c' \(3 rows\)"):
-        clf = quick("demographic_parity <= 0.5", small_groups="warn").fit(X, y, sensitive_features=group)
+        clf = quick("demographic_parity <= 0.5", groups__small="warn").fit(X, y, sensitive_features=group)
     assert clf.result_.missing == {"sensitive_feature": 5}
     assert "5 rows have no known group" in str(clf.result_)
 
@@ -243,18 +243,20 @@ def test_a_measurement_is_no_group():
 @pytest.mark.slow
 def test_small_groups_merge_until_they_are_large_enough():
     X, y, group = with_small_groups()
-    clf = quick("demographic_parity <= 0.2", small_groups="merge", min_group_size=5).fit(X, y, sensitive_features=group)
+    clf = quick("demographic_parity <= 0.2", groups__small="merge", groups__min_size=5).fit(
+        X, y, sensitive_features=group
+    )
     assert {entry.group: entry.rows for entry in clf.result_.groups}["(other)"] == 7
     with pytest.warns(SmallGroupWarning, match=r"'c': 3, 'd': 4.*rows\) is merged"):
-        more = quick("demographic_parity <= 0.2", small_groups="merge", min_group_size=10).fit(
+        more = quick("demographic_parity <= 0.2", groups__small="merge", groups__min_size=10).fit(
             X, y, sensitive_features=group
         )
     assert {entry.group for entry in more.result_.groups} & {"a", "b"} in ({"a"}, {"b"})
     merged = np.where(np.isin(group, ["c", "d"]), "(other)", group)
     found = audit(y, clf.predict(X), merged)
     assert clf.result_.limits[0].reached == found.measure("demographic_parity").value <= 0.2
-    with refused("All groups of 'sensitive_feature'", "400 rows", "min_group_size=1000"):
-        quick("demographic_parity <= 0.2", small_groups="merge", min_group_size=1000).fit(
+    with refused("All groups of 'sensitive_feature'", "400 rows", "Groups(min_size=1000)"):
+        quick("demographic_parity <= 0.2", groups__small="merge", groups__min_size=1000).fit(
             X, y, sensitive_features=group
         )
 
@@ -262,8 +264,8 @@ def test_small_groups_merge_until_they_are_large_enough():
 def test_a_merge_that_leaves_nothing_to_compare_is_refused():
     X, y, group = toy()
     group = np.where(np.arange(len(y)) < 6, "few", "many")
-    with refused("one group of all groups", "'few' (6 rows)", "'many' (394 rows)", "small_groups='warn'"):
-        quick("demographic_parity <= 0.2", small_groups="merge").fit(X, y, sensitive_features=group)
+    with refused("one group of all groups", "'few' (6 rows)", "'many' (394 rows)", "Groups(small='warn')"):
+        quick("demographic_parity <= 0.2", groups__small="merge").fit(X, y, sensitive_features=group)
 
 
 @pytest.mark.parametrize("named", ["c", "b"])
@@ -271,8 +273,8 @@ def test_a_limit_that_names_a_merged_group_says_what_happened(named):
     X, y, group = with_small_groups()
     group = np.where((group == "b") & (np.arange(len(group)) % 4 > 0), "a", group)  # b is the next smallest
     limit = f"demographic_parity <= 0.2 against {named}"
-    with refused(f"'{named}'", "small_groups='merge'", "'c' (3 rows)", "merges with others"):
-        quick(limit, small_groups="merge", min_group_size=10).fit(X, y, sensitive_features=group)
+    with refused(f"'{named}'", "Groups(small='merge')", "'c' (3 rows)", "merges with others"):
+        quick(limit, groups__small="merge", groups__min_size=10).fit(X, y, sensitive_features=group)
 
 
 def test_groups_in_which_a_rate_is_undefined_are_small_too():
@@ -283,12 +285,12 @@ def test_groups_in_which_a_rate_is_undefined_are_small_too():
     with pytest.raises(ValueError, match="equal_opportunity is undefined for group 'c'"):
         quick(limit).fit(X, y, sensitive_features=group)
     with pytest.warns(LimitWarning, match=r"'c' \(15 rows\)"):
-        clf = quick(limit, small_groups="warn").fit(X, y, sensitive_features=group)
+        clf = quick(limit, groups__small="warn").fit(X, y, sensitive_features=group)
     assert clf.result_.limits[0].reached <= 0.1
     with pytest.warns(SmallGroupWarning, match="'c': 15"):  # with a larger group it has rows of both labels
-        merged = quick(limit, small_groups="merge").fit(X, y, sensitive_features=group)
+        merged = quick(limit, groups__small="merge").fit(X, y, sensitive_features=group)
     assert "(other)" in {entry.group for entry in merged.result_.groups}
-    quick("demographic_parity <= 0.5", small_groups="warn").fit(X, y, sensitive_features=group)
+    quick("demographic_parity <= 0.5", groups__small="warn").fit(X, y, sensitive_features=group)
 
 
 def test_small_intersections_are_left_out_alone():
@@ -296,7 +298,7 @@ def test_small_intersections_are_left_out_alone():
     frame.loc[(frame["sex"] == "f") & (frame["race"] == "z"), "race"] = "x"
     frame.loc[frame.index[frame["sex"] == "f"][:4], "race"] = "z"
     with pytest.warns(LimitWarning, match=r"sex & race: f & z \(4 rows\)"):
-        clf = quick("demographic_parity <= 0.3", groups="both", small_groups="warn").fit(
+        clf = quick("demographic_parity <= 0.3", groups="both", groups__small="warn").fit(
             frame[["u", "v", "w"]], y, sensitive_features=frame[["sex", "race"]]
         )
     assert len([entry for entry in clf.result_.groups if entry.grouping == "sex & race"]) == 5
@@ -309,7 +311,7 @@ def test_validation_rows_follow_what_became_of_small_intersections():
     frame.loc[frame.index[frame["sex"] == "f"][:4], "race"] = "z"
     X, groups = frame[["u", "v", "w"]], frame[["sex", "race"]]
     for policy in "warn", "merge":
-        clf = quick("demographic_parity <= 0.3", groups="intersection", small_groups=policy)
+        clf = quick("demographic_parity <= 0.3", groups="intersection", groups__small=policy)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LimitWarning)
             limit = clf.fit(X, y, sensitive_features=groups, eval_set=(X, y, groups)).result_.limits[0]
@@ -339,7 +341,7 @@ def test_validation_rows_have_their_groups_in_the_columns_that_fit_names():
 
 def test_validation_rows_follow_what_became_of_small_groups():
     X, y, group = with_small_groups()
-    clf = quick("demographic_parity <= 0.3", small_groups="merge", min_group_size=5).fit(
+    clf = quick("demographic_parity <= 0.3", groups__small="merge", groups__min_size=5).fit(
         X, y, sensitive_features=group, eval_set=(X, y, group)
     )
     assert clf.result_.limits[0].eval_reached == clf.result_.limits[0].reached

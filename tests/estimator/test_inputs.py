@@ -99,13 +99,13 @@ def test_codes_are_categories_when_they_are_named():
     frames, y, _ = as_kinds()
     found = []
     for X in frames.values():
-        clf = ConstrainedClassifier(categorical=["rooms"]).fit(X, y)
+        clf = ConstrainedClassifier(encoder=TableEncoder(categorical=["rooms"])).fit(X, y)
         assert [name for name in clf.encoded_names_ if name.startswith("rooms")] == [
             "rooms=1", "rooms=2", "rooms=3", "rooms=4", "rooms=(missing)",
         ]  # fmt: skip
         found.append(clf.predict_proba(X))
     assert all((p == found[0]).all() for p in found)
-    by_number = ConstrainedClassifier(categorical=[1]).fit(frames["pandas"], y)
+    by_number = ConstrainedClassifier(encoder=TableEncoder(categorical=[1])).fit(frames["pandas"], y)
     assert (by_number.predict_proba(frames["pandas"]) == found[0]).all()
 
 
@@ -133,21 +133,19 @@ def test_a_transformer_of_ones_own_replaces_the_encoder():
     frames, y, group = as_kinds()
     X = frames["pandas"].drop(columns="owner").fillna({"rooms": 0, "job": "none"})
     own = ColumnTransformer([("words", OneHotEncoder(), ["job"]), ("numbers", StandardScaler(), ["income", "rooms"])])
-    clf = ConstrainedClassifier("disparate_impact >= 0.5", preprocessing=own).fit(X, y, sensitive_features=group)
+    clf = ConstrainedClassifier("disparate_impact >= 0.5", encoder=own).fit(X, y, sensitive_features=group)
     assert clf.encoder_ is not own
     assert not hasattr(own, "transformers_")
     assert clf.encoded_names_ == own.fit(X).get_feature_names_out().tolist()
     assert clf.score(X, y) > 0.7
-    with refused("categorical=", "preprocessing='auto'"):
-        clf.set_params(categorical=["rooms"]).fit(X, y, sensitive_features=group)
 
 
 def test_without_preprocessing_numbers_are_scaled_for_our_network_and_as_they_are_for_others():
     X, y, _ = toy()
-    clf = ConstrainedClassifier(preprocessing=None, module=nn.Linear(3, 1)).fit(X, y)
-    assert (clf.coef_ == clf.module_.weight.detach().numpy()).all()
+    clf = ConstrainedClassifier(hidden=nn.Linear(3, 1), encoder=None).fit(X, y)
+    assert (clf.coef_ == clf.model_.weight.detach().numpy()).all()
     assert clf.encoder_ is None
-    clf = ConstrainedClassifier(preprocessing=None).fit(X, y)
+    clf = ConstrainedClassifier(encoder=None).fit(X, y)
     assert np.allclose(clf.decision_function(X), clf.encoder_.transform(X) @ clf.coef_[0] + clf.intercept_[0])
     X[3, 1] = np.nan
     with refused("NaN", "row 3", "column number 1"):
@@ -156,7 +154,7 @@ def test_without_preprocessing_numbers_are_scaled_for_our_network_and_as_they_ar
 
 def test_an_encoder_with_other_settings_is_visible_and_replaceable():
     frames, y, _ = as_kinds()
-    clf = ConstrainedClassifier(preprocessing=TableEncoder(max_categories=2, scale=False)).fit(frames["polars"], y)
+    clf = ConstrainedClassifier(encoder=TableEncoder(max_categories=2, scale=False)).fit(frames["polars"], y)
     job = clf.encoder_.columns_[2]
     assert job == CategoryColumn("job", job.words, numeric=False, other=True, missing=True, rare=job.rare)
     assert sorted([*job.words, *job.rare]) == ["cook", "nurse", "smith"]
@@ -279,7 +277,7 @@ def test_masked_values_are_missing():
 @pytest.mark.parametrize("X", [pd.DataFrame({"code": [1.0, np.inf, 2.0]}), np.array([[1.0], [np.inf], [2.0]])])
 def test_an_infinity_is_no_category(X):
     with pytest.raises(ValueError, match=r"X contains infinity in column ('code'|number 0), row 1"):
-        quick(categorical=[0]).fit(X, [0, 1, 1])
+        quick(encoder=TableEncoder(categorical=[0])).fit(X, [0, 1, 1])
 
 
 def test_large_numbers_do_not_overflow():
@@ -317,7 +315,7 @@ def test_infinities_always_raise(library, preprocessing):
         "sparse": sparse.csr_array,
         "objects": lambda values: values.astype(object),
     }[library]
-    clf = ConstrainedClassifier(preprocessing=preprocessing).fit(make(X), y)
+    clf = ConstrainedClassifier(encoder=preprocessing).fit(make(X), y)
     X[5, 1] = -np.inf
     with pytest.raises(ValueError, match=r"X contains infinity in column .*1|X contains infinity in column 'v', row 5"):
         clf.predict(make(X))
@@ -365,10 +363,10 @@ def test_a_data_set_is_not_its_inputs(law):
 def test_words_that_nobody_encodes():
     frames, y, _ = as_kinds()
     with refused("'job'", "words", "preprocessing="):
-        quick(preprocessing=None).fit(frames["pandas"][["income", "job"]], y)
+        quick(encoder=None).fit(frames["pandas"][["income", "job"]], y)
     chosen = ColumnTransformer([("same", "passthrough", ["income", "job"])])
     with pytest.raises(ValueError, match=r"preprocessing=ColumnTransformer\(...\), column number 1 holds"):
-        quick(preprocessing=chosen).fit(frames["pandas"], y)
+        quick(encoder=chosen).fit(frames["pandas"], y)
 
 
 def test_words_where_numbers_were():
@@ -438,15 +436,6 @@ def test_shared_inputs_are_encoded_once_for_equal_encoders_and_anew_for_others()
     assert one.transform(shared.take(slice(2))).tolist() == first[:2].tolist()
 
 
-def test_shared_inputs_read_a_column_as_words_once():
-    X = pd.DataFrame({"job": ["cook", "nurse", None]})
-    plain, shared = read_inputs(X), share_inputs(X)
-    assert shared.words(0) is shared.words(0)
-    assert plain.words(0) is not plain.words(0)
-    assert shared.words(0).tolist() == plain.words(0).tolist()
-    assert shared.take(slice(1)).words(0).tolist() == ["cook"]
-
-
 def test_text_of_training_as_numbers_is_matched_or_refused():
     clf = fitted(["1", "2", "A1", "3"] * 10)
     assert asked(clf, [1, 2]) == asked(clf, ["1", "2"]) == asked(clf, [1.0, 2.0])
@@ -464,13 +453,13 @@ def test_text_of_training_as_numbers_is_matched_or_refused():
 
 
 def test_rare_text_is_not_mistaken_for_a_number_either():
-    clf = fitted([f"{place:03d}" for place in range(80)], max_categories=10)
+    clf = fitted([f"{place:03d}" for place in range(80)], encoder=TableEncoder(max_categories=10))
     with refused("text in training", "'079'"):
         asked(clf, [79])
 
 
 def test_codes_of_training_as_text_are_matched():
-    clf = fitted([1, 2, 3, 4] * 10, categorical=["c"])
+    clf = fitted([1, 2, 3, 4] * 10, encoder=TableEncoder(categorical=["c"]))
     assert asked(clf, ["1", "02", "3.0"]) == asked(clf, [1, 2, 3])
     assert asked(clf, ["x", "y"]) == asked(clf, [8, 9])  # training has seen none
 
@@ -503,7 +492,7 @@ def test_identifiers_of_64_bits_are_rounded_with_a_warning_only(make):
     with pytest.warns(UserWarning, match=r"('id'|number 0) .*2\*\*53.*categorical="):
         clf = quick().fit(X, y)
     assert np.isfinite(clf.predict_proba(X)).all()
-    as_words = quick(categorical=[0]).fit(X, y)
+    as_words = quick(encoder=TableEncoder(categorical=[0])).fit(X, y)
     assert str(BIG[3]) in as_words.encoder_.columns_[0].words
 
 
@@ -512,7 +501,7 @@ def test_whole_numbers_of_any_length_are_refused_or_read():
     with refused("infinity", "column number 0, row 0"):
         quick().fit(X, [0, 1])
     with refused("infinity", "column number 0, row 0"):
-        quick(categorical=[0]).fit(X, [0, 1])
+        quick(encoder=TableEncoder(categorical=[0])).fit(X, [0, 1])
 
 
 def test_words_that_training_has_not_seen_are_counted():

@@ -11,8 +11,8 @@ import torch
 from tests.estimator.helpers import quick, toy
 from torch import nn
 
-from fairbound import ConstrainedClassifier, audit
-from fairbound.estimator import modules
+from fairbound import ConstrainedClassifier, Training, audit
+from fairbound.estimator import networks
 
 
 class Residual(nn.Module):
@@ -33,10 +33,10 @@ def test_a_module_is_copied_and_its_decisions_keep_the_limit(n_outputs):
     torch.manual_seed(0)
     own = Residual(3, n_outputs)
     before = copy.deepcopy(own.state_dict())
-    clf = ConstrainedClassifier("disparate_impact >= 0.7", module=own).fit(X, y, sensitive_features=group)
+    clf = ConstrainedClassifier("disparate_impact >= 0.7", hidden=own).fit(X, y, sensitive_features=group)
     assert all(torch.equal(before[name], tensor) for name, tensor in own.state_dict().items())
-    assert clf.module_ is not own
-    assert next(clf.module_.parameters()).dtype is torch.float64
+    assert clf.model_ is not own
+    assert next(clf.model_.parameters()).dtype is torch.float64
     assert clf.result_.limits[0].reached == audit(y, clf.predict(X), group).measure("disparate_impact").value
     assert clf.result_.kept
     assert clf.score(X, y) > 0.7
@@ -51,17 +51,17 @@ def test_a_function_makes_a_module_that_fits():
         return Residual(n_inputs, n_outputs)
 
     table = np.column_stack([X.astype(object), np.where(X[:, 0] > 0, "yes", "no")])
-    first = ConstrainedClassifier(module=make, random_state=1).fit(table, y)
-    again = ConstrainedClassifier(module=make, random_state=1).fit(table, y)
+    first = ConstrainedClassifier(hidden=make, random_state=1).fit(table, y)
+    again = ConstrainedClassifier(hidden=make, random_state=1).fit(table, y)
     assert seen == [(5, 1), (5, 1)]
     assert (first.predict_proba(table) == again.predict_proba(table)).all()
-    ConstrainedClassifier(module=make).fit(X, np.arange(len(y)) % 3)
+    ConstrainedClassifier(hidden=make).fit(X, np.arange(len(y)) % 3)
     assert seen[-1] == (3, 3)
 
 
 def test_a_linear_module_has_coefficients():
     X, y, _ = toy()
-    clf = ConstrainedClassifier(module=nn.Linear(3, 1)).fit(X, y)
+    clf = ConstrainedClassifier(hidden=nn.Linear(3, 1)).fit(X, y)
     assert np.allclose(
         clf.encoder_.transform(X) @ clf.coef_[0] + clf.intercept_, clf.decision_function(X), rtol=0, atol=1e-9
     )
@@ -84,18 +84,18 @@ def test_a_linear_module_has_coefficients():
 def test_modules_that_cannot_be_trained(module, words):
     X, y, _ = toy()
     with pytest.raises(ValueError, match=words):
-        ConstrainedClassifier(module=module).fit(X, y)
+        ConstrainedClassifier(hidden=module).fit(X, y)
 
 
 def test_a_function_that_takes_too_little():
     X, y, _ = toy(50)
     with pytest.raises(TypeError, match=r"\(n_inputs, n_outputs\).*too many positional argum"):
-        quick(module=lambda n_inputs: nn.Linear(n_inputs, 1)).fit(X, y)
+        quick(hidden=lambda n_inputs: nn.Linear(n_inputs, 1)).fit(X, y)
 
 
 def test_a_linear_module_without_a_bias_has_coefficients():
     X, y, _ = toy(100)
-    clf = quick(module=nn.Linear(3, 1, bias=False), preprocessing=None).fit(X, y)
+    clf = quick(hidden=nn.Linear(3, 1, bias=False), encoder=None).fit(X, y)
     assert clf.intercept_.tolist() == [0.0]
     np.testing.assert_allclose(X @ clf.coef_[0], clf.decision_function(X), rtol=1e-10)
 
@@ -104,27 +104,27 @@ def test_a_linear_module_without_a_bias_has_coefficients():
     "device", ["gpu", "cuda", "cuda:99", "mps", "xpu", "meta", "", "cpu:x", 7, 1.5, ["cpu"], "mps:3"]
 )
 def test_a_device_that_is_not_there(device):
-    if device in modules.available_devices() or (device == "cuda" and torch.cuda.is_available()):
+    if device in networks.available_devices() or (device == "cuda" and torch.cuda.is_available()):
         pytest.skip("there is such a device here")
     X, y, _ = toy(50)
     with pytest.raises(ValueError, match=re.escape(f"device={device!r} ") + ".*available: 'cpu'"):
-        quick(device=device).fit(X, y)
+        quick(hidden=(2,), training__device=device).fit(X, y)
 
 
 @pytest.mark.slow
 def test_the_way_to_a_device_and_back_trains_alike(monkeypatch):
     # The processor stands for the device: what is tested is the wrapper, and that nothing relies on its parts.
     X, y, group = toy()
-    plain = ConstrainedClassifier("disparate_impact >= 0.7", hidden=(4,), device="cpu")
+    plain = ConstrainedClassifier("disparate_impact >= 0.7", hidden=(4,), training=Training(device="cpu"))
     expected = plain.fit(X, y, sensitive_features=group).predict_proba(X)
 
     def always(module, device):
-        return modules.OnDevice(module, torch.device(device))
+        return networks.OnDevice(module, torch.device(device))
 
     monkeypatch.setattr("fairbound.estimator.fitting.on_device", always)
-    clf = ConstrainedClassifier("disparate_impact >= 0.7", hidden=(4,), device="cpu")
+    clf = ConstrainedClassifier("disparate_impact >= 0.7", hidden=(4,), training=Training(device="cpu"))
     clf.fit(X, y, sensitive_features=group)
-    assert type(clf.module_) is nn.Sequential
+    assert type(clf.model_) is nn.Sequential
     assert clf.result_.kept
     # Another engine adds up the gradients in another order; the ways part a little, the optimum is the same.
     assert np.abs(clf.predict_proba(X) - expected).mean() < 0.05

@@ -9,7 +9,7 @@ import pytest
 from tests.estimator.helpers import quick, toy
 from tests.refusals import refused
 
-from fairbound import ConstrainedClassifier, LimitWarning, load, load_dataset, study
+from fairbound import ConstrainedClassifier, Groups, LimitWarning, load, load_dataset, study
 from fairbound.sqp import Status
 
 LIMIT = "disparate_impact >= 0.9"
@@ -34,12 +34,12 @@ def free(rows):
 @pytest.fixture(scope="module")
 def lifted(rows):
     X, y, group = rows
-    return ConstrainedClassifier(LIMIT, no_group_worse=True).fit(X, y, sensitive_features=group)
+    return ConstrainedClassifier(LIMIT, groups=Groups(no_group_worse=True)).fit(X, y, sensitive_features=group)
 
 
 def test_a_margin_is_for_the_limits_and_not_for_the_floors(rows, free):
     X, y, group = rows
-    found = quick(LIMIT, no_group_worse=True, margin="auto").fit(X, y, sensitive_features=group)
+    found = quick(LIMIT, groups__no_group_worse=True, margin="auto").fit(X, y, sensitive_features=group)
     own, *floors = found.result_.limits
     assert [each.limit for each in found.result_.margin.limits] == [own.limit]
     assert [each.limit for each in found.result_.forecast.limits] == [own.limit]
@@ -78,7 +78,7 @@ def test_the_floors_are_the_rates_of_the_model_without_limits(rows, free, lifted
 def test_another_rate_can_be_named(rows, free):
     X, y, group = rows
     before = rates(free, X, y, group, positives=True)
-    given = ConstrainedClassifier("equal_opportunity <= 0.02", no_group_worse="true_positive_rate")
+    given = ConstrainedClassifier("equal_opportunity <= 0.02", groups=Groups(no_group_worse="true_positive_rate"))
     after = rates(given.fit(X, y, sensitive_features=group), X, y, group, positives=True)
     assert given.result_.kept
     assert all(after[name] >= before[name] for name in before)
@@ -90,7 +90,11 @@ def test_a_conflict_is_named(rows, free):
     capped = f"selection_rate[b] <= {least:.3f}"  # below the floor of b
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
-        found = ConstrainedClassifier([LIMIT, capped], no_group_worse=True).fit(X, y, sensitive_features=group).result_
+        found = (
+            ConstrainedClassifier([LIMIT, capped], groups=Groups(no_group_worse=True))
+            .fit(X, y, sensitive_features=group)
+            .result_
+        )
     assert not found.kept
     assert found.status is Status.INFEASIBLE
     named = " ".join(found.conflicts)
@@ -102,7 +106,9 @@ def test_a_conflict_is_named(rows, free):
 def test_a_frontier_has_the_floors_at_every_bound(rows, free):
     X, y, group = rows
     before = rates(free, X, y, group)
-    points = ConstrainedClassifier(LIMIT, no_group_worse=True).frontier(X, y, [0.6, 0.8], sensitive_features=group)
+    points = ConstrainedClassifier(LIMIT, groups=Groups(no_group_worse=True)).frontier(
+        X, y, [0.6, 0.8], sensitive_features=group
+    )
     for point in points:
         after = rates(point.classifier, X, y, group)
         assert point.result.kept
@@ -114,37 +120,41 @@ def test_a_frontier_has_the_floors_at_every_bound(rows, free):
 
 def test_without_limits_there_is_nothing_to_lift(rows, free):
     X, y, group = rows
-    same = ConstrainedClassifier(no_group_worse=True).fit(X, y, sensitive_features=group)
+    same = ConstrainedClassifier(groups=Groups(no_group_worse=True)).fit(X, y, sensitive_features=group)
     assert (same.predict(X) == free.predict(X)).all()
 
 
 def test_it_survives_saving(rows, tmp_path):
     X, y, group = rows
-    lifted = quick("disparate_impact >= 0.5", no_group_worse=True).fit(X, y, sensitive_features=group)
+    lifted = quick("disparate_impact >= 0.5", groups__no_group_worse=True).fit(X, y, sensitive_features=group)
     lifted.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.no_group_worse is True
+    assert again.groups.no_group_worse is True
     assert (again.predict(X) == lifted.predict(X)).all()
 
 
 def test_what_cannot_be_had_is_refused(rows):
     X, y, group = rows
     with refused("no_group_worse", "two classes", "3"):
-        ConstrainedClassifier(LIMIT, no_group_worse=True).fit(X, np.arange(len(y)) % 3, sensitive_features=group)
+        ConstrainedClassifier(LIMIT, groups=Groups(no_group_worse=True)).fit(
+            X, np.arange(len(y)) % 3, sensitive_features=group
+        )
     with refused("selektion_rate", "selection_rate"):
-        ConstrainedClassifier(LIMIT, no_group_worse="selektion_rate").fit(X, y, sensitive_features=group)
-    with refused("no_group_worse=", "confidence="):
-        ConstrainedClassifier(LIMIT, no_group_worse=True, confidence=0.9).fit(X, y, sensitive_features=group)
+        ConstrainedClassifier(LIMIT, groups=Groups(no_group_worse="selektion_rate")).fit(X, y, sensitive_features=group)
+    with refused("no_group_worse=True", "confidence=0.9"):
+        ConstrainedClassifier(LIMIT, groups=Groups(no_group_worse=True), confidence=0.9).fit(
+            X, y, sensitive_features=group
+        )
 
 
 def test_a_study_counts_the_floors_among_its_limits():
     data = load_dataset("law").take(np.arange(0, 20_000, 10))
-    found = study(data, "disparate_impact >= 0.95", no_group_worse=True, test_size=0.3)
+    found = study(data, "disparate_impact >= 0.95", groups=Groups(no_group_worse=True), test_size=0.3)
     assert [limit.name for limit in found.limits] == ["disparate_impact", "selection_rate", "selection_rate"]
     training = found.summary.training
     for old, new in zip(training.before.groups, training.after.groups, strict=True):
         if not new.everyone:
             assert new.rate("selection_rate").value >= old.rate("selection_rate").value
     assert "selection_rate" in found.summary.limits[1].text
-    with refused("no_group_worse=", "confidence="):
-        study(data, "disparate_impact >= 0.8", no_group_worse=True, confidence=0.9)
+    with refused("no_group_worse=True", "confidence=0.9"):
+        study(data, "disparate_impact >= 0.8", groups=Groups(no_group_worse=True), confidence=0.9)

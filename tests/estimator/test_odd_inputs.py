@@ -20,14 +20,13 @@ from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import DataConversionWarning
 
-from fairbound import ConstrainedClassifier, LimitWarning, audit, load, make_fairness_scorer
+from fairbound import Base, ConstrainedClassifier, Groups, LimitWarning, Training, audit, load, make_fairness_scorer
 from fairbound._errors import InputError, InputScaleWarning, InputTypeError
 from fairbound.data import read_table
 from fairbound.estimator import PositiveLabelWarning
-from fairbound.training import Effort
 
 N = 24
-LEAST = Effort(iterations=1, touches=1, epochs=1)
+LEAST = Training(iterations=1, touches=1, epochs=1)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 2))
 Y = np.arange(N) % 2
@@ -155,15 +154,14 @@ def fitted() -> ConstrainedClassifier:
 
 
 def classifier(**params: Any) -> ConstrainedClassifier:
-    return ConstrainedClassifier(
-        "demographic_parity <= 0.9", **{"effort": LEAST, "min_group_size": 1, "small_groups": "merge", **params}
-    )
+    found = ConstrainedClassifier("demographic_parity <= 0.9", training=LEAST, groups=Groups(small="merge", min_size=1))
+    return found.set_params(**params)
 
 
 MODEL = fitted()
 PLACES: dict[str, Callable[[Any], Any]] = {
     "fit X": lambda odd: classifier().fit(odd, Y, sensitive_features=GROUP),
-    "fit X as it is": lambda odd: classifier(preprocessing=None).fit(odd, Y, sensitive_features=GROUP),
+    "fit X as it is": lambda odd: classifier(encoder=None).fit(odd, Y, sensitive_features=GROUP),
     "fit y": lambda odd: classifier().fit(X, odd, sensitive_features=GROUP),
     "fit groups": lambda odd: classifier().fit(X, Y, sensitive_features=odd),
     "fit named groups": lambda odd: classifier().fit(X, Y, sensitive_features={"g": odd}),
@@ -240,7 +238,9 @@ def test_words_that_end_in_a_zero_character_stay_apart(words, base, tmp_path):
     count = len(words)
     y = [words[place % count] for place in range(N)]
     groups = [["g", "g\0"][place // count % 2] for place in range(N)]
-    clf = ConstrainedClassifier("accuracy_parity <= 0.9", base=base, cv=2, effort=LEAST, min_group_size=1)
+    clf = ConstrainedClassifier(
+        "accuracy_parity <= 0.9", groups=Groups(min_size=1), training=LEAST, base=Base(base, cv=2)
+    )
     clf.fit(X, y, sensitive_features=groups)
     decided = clf.predict(X)
     assert clf.classes_.tolist() == words

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, Constraint, DemographicParity, DisparateImpact, Measure
+from fairbound import ConstrainedClassifier, Constraint, DemographicParity, DisparateImpact, Loss, Measure
 from fairbound.fairness.measures import false_positive_rate, true_positive_rate
 
 
@@ -30,6 +30,7 @@ def test_every_parameter_of_a_limit_has_a_name():
     assert params["constraints__demographic_parity__against"] == "overall"
     assert params["constraints__demographic_parity"] == DemographicParity(0.1, against="overall")
     assert not any("__" in name for name in clf.get_params(deep=False))
+    assert len(clf.get_params(deep=False)) <= 16
 
 
 @pytest.mark.parametrize("constraints", ["disparate_impact >= 0.8", DisparateImpact(0.8), [DisparateImpact(0.8)]])
@@ -37,9 +38,11 @@ def test_a_bound_can_be_set(constraints):
     clf = ConstrainedClassifier(constraints)
     assert clf.set_params(constraints__disparate_impact__bound=0.9) is clf
     assert list(clf.constraints) == [DisparateImpact(0.9)]
-    clf.set_params(constraints__disparate_impact__bound=0.7, constraints__disparate_impact__margin="logit", l2=0.1)
+    clf.set_params(
+        constraints__disparate_impact__bound=0.7, constraints__disparate_impact__margin="logit", loss__l2=0.1
+    )
     assert clf.constraints == [DisparateImpact(0.7, margin="logit")]
-    assert clf.l2 == 0.1
+    assert clf.loss == Loss(l2=0.1)
     assert constraints in ("disparate_impact >= 0.8", DisparateImpact(0.8), [DisparateImpact(0.8)])  # not changed
 
 
@@ -79,7 +82,7 @@ def test_a_limit_of_ones_own_measure():
 
 def test_clones_and_pickles():
     X, y, group = toy()
-    clf = ConstrainedClassifier([DisparateImpact(0.8), "demographic_parity <= 0.3"], hidden=(3,), l2=1e-4)
+    clf = ConstrainedClassifier([DisparateImpact(0.8), "demographic_parity <= 0.3"], hidden=(3,), loss=Loss(l2=1e-4))
     copied = clone(clf)
     assert copied.get_params()["constraints__disparate_impact__bound"] == 0.8
     assert repr(copied) == repr(clf)
@@ -87,7 +90,7 @@ def test_clones_and_pickles():
     read = pickle.loads(pickle.dumps(clf))
     assert (read.predict_proba(X) == clf.predict_proba(X)).all()
     assert read.result_ == clf.result_
-    assert not hasattr(clone(clf), "module_")
+    assert not hasattr(clone(clf), "model_")
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import LogisticRegression
 from tests.estimator.helpers import quick, toy
 
@@ -119,8 +118,8 @@ def outcome(*limits, decided=(400, 0), classes=("denied", "approved"), stopped=F
     return FitFacts(
         tuple(map(parse_constraint, limits)),
         classes,
-        torch.tensor(decided),
-        torch.tensor([sum(decided) // len(decided)] * len(decided)),
+        np.array(decided),
+        np.array([sum(decided) // len(decided)] * len(decided)),
         stopped,
         ran_out,
     )
@@ -131,9 +130,9 @@ RATIO, FLOOR = "disparate_impact >= 0.8", "selection_rate >= 0.1"
 
 def test_the_suggested_floor_is_below_the_share_of_positive_labels():
     """A floor above that share would cost more accuracy than it brings."""
-    rare = replace(outcome(RATIO), labelled=torch.tensor([368, 32]))
+    rare = replace(outcome(RATIO), labelled=np.array([368, 32]))
     assert '"selection_rate >= 0.04"' in rare.degenerate_warning()
-    usual = replace(outcome(RATIO, decided=(0, 400)), labelled=torch.tensor([40, 360]))
+    usual = replace(outcome(RATIO, decided=(0, 400)), labelled=np.array([40, 360]))
     assert '"selection_rate <= 0.95"' in usual.degenerate_warning()
 
 

@@ -67,7 +67,7 @@ def test_beside_a_plain_column_with_weights_a_base_and_validation_rows():
     X, y, probability = guessed()
     columns = {"sex": np.where(X[:, 1] > 0, "f", "m"), "group": pd.DataFrame({"a": probability, "b": 1 - probability})}
     weight = np.random.default_rng(0).choice([1.0, 2.0], len(y))
-    clf = quick(LIMIT, base=LogisticRegression(), cv=2)
+    clf = quick(LIMIT, base=LogisticRegression(), base__cv=2)
     clf.fit(X, y, sensitive_features=columns, sample_weight=weight, eval_set=(X, y, columns))
     assert clf.result_.kept
     assert clf.result_.eval_accuracy == pytest.approx((clf.predict(X) == y).mean())
@@ -85,7 +85,7 @@ def test_a_scorer_counts_the_same():
 def test_balanced_classes_count_rows_and_not_their_parts():
     _, y, _ = toy(200)
     cells = Cells.build(y, {"group": {"a": np.where(y == 1, 0.5, 1.0)}})  # positive rows have two entries
-    weights = class_weights(quick(class_weight="balanced"), cells)[cells.labels]
+    weights = class_weights(quick(loss__class_weight="balanced"), cells)[cells.labels]
     assert cells.of_rows(weights).tolist() == compute_sample_weight("balanced", y).tolist()
 
 
@@ -100,7 +100,7 @@ def test_small_expected_groups_are_refused():
     ("params", "said"),
     [
         ({"confidence": 0.9}, "'group' has probabilities"),
-        ({"base": LogisticRegression(), "cv": 2, "correction": "groups"}, "known with probabilities only"),
+        ({"base": LogisticRegression(), "base__cv": 2, "base__correction": "groups"}, "known with probabilities only"),
     ],
 )
 def test_what_needs_known_groups_refuses(params, said):

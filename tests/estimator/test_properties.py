@@ -52,7 +52,7 @@ def problems(draw):
 def test_limits_are_kept_or_the_status_says_so(problem, limit, hidden):
     X, y, codes, coding, weights = problem
     group = CODINGS[coding](codes)
-    clf = quick(limit, hidden=hidden, small_groups="merge", min_group_size=1)
+    clf = quick(limit, hidden=hidden, groups__small="merge", groups__min_size=1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         clf.fit(X, y, sensitive_features=group, sample_weight=weights)

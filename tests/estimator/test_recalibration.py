@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from tests.estimator.helpers import toy
 
-from fairbound import ConstrainedClassifier, audit
-from fairbound.estimator.predictor import SidedMap, Temperature, fit_recalibration
+from fairbound import ConstrainedClassifier, Loss, audit
+from fairbound.estimator.recalibration import SidedMap, Temperature, fit_recalibration
 from fairbound.fairness.decisions import logit
 
 
@@ -81,18 +81,18 @@ def test_the_positive_class_may_be_the_first():
     z=st.lists(st.floats(-800, 800), min_size=1, max_size=30),
 )
 def test_any_map_keeps_sides_and_order(threshold, above, below, z):
-    logits = torch.tensor(sorted(z), dtype=torch.float64)[:, None]
-    p = SidedMap(threshold, above, below)(logits)[:, 1].numpy()
+    logits = np.array(sorted(z), dtype=np.float64)[:, None]
+    p = SidedMap(threshold, above, below)(logits)[:, 1]
     assert np.isfinite(p).all()
-    assert ((p > threshold) == (logits[:, 0].numpy() > logit(threshold))).all()
+    assert ((p > threshold) == (logits[:, 0] > logit(threshold))).all()
     assert (np.diff(p) >= 0).all()
     assert ((p >= 0) & (p <= 1)).all()
 
 
 def test_the_identity_where_nothing_is_to_be_learnt():
-    z = torch.linspace(-6, 6, 101, dtype=torch.float64)[:, None]
+    z = np.linspace(-6, 6, 101, dtype=np.float64)[:, None]
     found = SidedMap(0.3, (1.0, 0.0), (1.0, 0.0))(z)[:, 1]
-    assert torch.allclose(found, torch.sigmoid(z[:, 0]), rtol=0, atol=1e-14)
+    assert np.allclose(found, special.expit(z[:, 0]), rtol=0, atol=1e-14)
     one_sided = fit_recalibration(z[60:], (np.arange(41) % 2), np.ones(41), 0.5)
     assert isinstance(one_sided, SidedMap)
     assert one_sided.below == (1.0, 0.0)  # no rows there
@@ -102,7 +102,7 @@ def test_several_classes_share_a_temperature():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 2))
     y = np.digitize(X[:, 0] + rng.normal(size=600), [-0.5, 0.5])
-    clf = ConstrainedClassifier(hidden=(30,), l2=0.0).fit(X[:100], y[:100])
+    clf = ConstrainedClassifier(hidden=(30,), loss=Loss(l2=0.0)).fit(X[:100], y[:100])
     before = clf.predict(X)
     loss = log_loss(y[100:], clf.predict_proba(X[100:]))
     clf.recalibrate(X[100:], y[100:])

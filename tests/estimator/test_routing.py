@@ -191,6 +191,6 @@ def test_groups_can_be_refused(routing):
 
 def test_without_routing_fit_parameters_are_split_by_fold():
     X, y, group = toy(600)
-    search = GridSearchCV(quick("disparate_impact >= 0.5"), {"l2": [1e-5, 1e-2]}, cv=2, error_score="raise")
+    search = GridSearchCV(quick("disparate_impact >= 0.5"), {"loss__l2": [1e-5, 1e-2]}, cv=2, error_score="raise")
     search.fit(X, y, sensitive_features=group)
     assert search.best_estimator_.result_.kept

@@ -1,4 +1,4 @@
-"""Inputs of any scale: with `preprocessing=None` the model is that of the standardised columns, and never NaN."""
+"""Inputs of any scale: with `encoder=None` the model is that of the standardised columns, and never NaN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT = "disparate_impact >= 0.3"
 
 
 def fitted(X, **params):
-    return quick(LIMIT, preprocessing=None, **params).fit(X, Y, sensitive_features=GROUP)
+    return quick(LIMIT, encoder=None, **params).fit(X, Y, sensitive_features=GROUP)
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def test_scales_that_change_no_digit_change_nothing(hidden):
 def test_a_column_times_a_million_costs_no_accuracy():
     one, other = X.copy(), X.copy()
     other[:, 1] *= 1e6
-    plain = ConstrainedClassifier(preprocessing=None).fit(one, Y).result_
-    scaled = ConstrainedClassifier(preprocessing=None).fit(other, Y).result_
+    plain = ConstrainedClassifier(encoder=None).fit(one, Y).result_
+    scaled = ConstrainedClassifier(encoder=None).fit(other, Y).result_
     assert scaled.accuracy == pytest.approx(plain.accuracy, abs=0.005)
     assert scaled.loss == pytest.approx(plain.loss, rel=1e-3)
 
@@ -83,7 +83,7 @@ def test_the_scaling_is_part_of_the_onnx_file(tmp_path):
 def test_huge_numbers_give_finite_probabilities(largest, preprocessing):
     huge = X.copy()
     huge[:, 0] *= largest / np.abs(huge[:, 0]).max()
-    clf = quick(LIMIT, preprocessing=preprocessing).fit(huge, Y, sensitive_features=GROUP)
+    clf = quick(LIMIT, encoder=preprocessing).fit(huge, Y, sensitive_features=GROUP)
     assert np.isfinite(clf.predict_proba(huge)).all()
     assert abs(clf.result_.accuracy - fitted(X).result_.accuracy) <= 0.02
 
@@ -104,15 +104,15 @@ def test_a_network_of_ones_own_refuses_what_it_cannot_take():
     huge = pd.DataFrame(X.copy(), columns=["a", "b", "c"])  # pandas before 3 writes into the given array
     huge.loc[7, "b"] = 1e308
     with pytest.raises(ValueError, match=r"Column 'b' holds 1e\+308 in row 7"):
-        quick(module=nn.Linear(3, 1), preprocessing=None).fit(huge, Y)
-    clf = quick(module=nn.Linear(3, 1), preprocessing=None).fit(huge.assign(b=X[:, 1]), Y)
+        quick(hidden=nn.Linear(3, 1), encoder=None).fit(huge, Y)
+    clf = quick(hidden=nn.Linear(3, 1), encoder=None).fit(huge.assign(b=X[:, 1]), Y)
     with pytest.raises(ValueError, match=r"Column 'b' holds 1e\+308 in row 7"):
         clf.predict_proba(huge)
 
 
 def test_a_network_that_gives_nan_is_named_and_no_probability():
-    clf = quick(module=nn.Linear(3, 1), preprocessing=None).fit(X, Y)
-    clf.module_.bias.data.fill_(float("nan"))
+    clf = quick(hidden=nn.Linear(3, 1), encoder=None).fit(X, Y)
+    clf.model_.bias.data.fill_(float("nan"))
     with pytest.raises(ValueError, match="gives NaN or infinity for row 0"):
         clf.predict_proba(X)
 
@@ -120,8 +120,8 @@ def test_a_network_that_gives_nan_is_named_and_no_probability():
 @pytest.mark.parametrize(
     "params",
     [
-        {"module": nn.Linear(3, 1), "preprocessing": None},
-        {"preprocessing": FunctionTransformer()},
+        {"hidden": nn.Linear(3, 1), "encoder": None},
+        {"encoder": FunctionTransformer()},
     ],
 )
 def test_scales_that_are_not_ours_to_mend_are_said(params):

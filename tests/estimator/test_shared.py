@@ -11,7 +11,7 @@ import torch
 from tests.estimator.helpers import SHORT, parameters
 from tests.estimator.shared import in_processes
 
-from fairbound import ConstrainedClassifier
+from fairbound import ConstrainedClassifier, Groups
 from fairbound.data import Source
 from fairbound.training import Passes, Processes, open_journal
 
@@ -43,8 +43,7 @@ TABLE = Table()
 
 
 def fitted(rows, *, weights=False, resume=None, **settings):
-    settings = {"effort": SHORT, "small_groups": "warn", "min_group_size": 1, **settings}
-    model = ConstrainedClassifier(LIMIT, **settings)
+    model = ConstrainedClassifier(LIMIT, training=SHORT, groups=Groups(small="warn", min_size=1)).set_params(**settings)
     weight = TABLE.weight[rows] if weights else None
     return model.fit(
         TABLE.X[rows], TABLE.y[rows], sensitive_features=TABLE.group[rows], sample_weight=weight, resume=resume
@@ -55,7 +54,7 @@ def facts(model):
     reached = [each.reached for each in model.result_.limits]
     groups = [(each.group, each.rows) for each in model.result_.groups]
     return (
-        parameters(model).numpy(),
+        parameters(model),
         model.predict(TABLE.X),
         (model.result_.rows, model.result_.accuracy, reached, groups),
     )
@@ -92,7 +91,7 @@ def test_the_model_is_that_of_one_process(count, how):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"class_weight": "balanced"}, {"no_group_worse": True}], ids=str)
+@pytest.mark.parametrize("settings", [{"loss__class_weight": "balanced"}, {"groups__no_group_worse": True}], ids=str)
 def test_weights_of_classes_and_floors_are_those_of_all_rows(settings):
     parts = divided(2, "by group")
     (expected,) = in_processes(1, lambda _: facts(fitted(np.arange(len(TABLE.y)), **settings)))
@@ -104,12 +103,13 @@ def test_weights_of_classes_and_floors_are_those_of_all_rows(settings):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, pytest.param({"hidden": (3,), "regularizers": "demographic_parity * 0.1"}, marks=pytest.mark.slow)]
+    "settings",
+    [{}, pytest.param({"hidden": (3,), "loss__regularizers": "demographic_parity * 0.1"}, marks=pytest.mark.slow)],
 )
 def test_mini_batches_have_the_same_rows_however_they_are_divided(settings):
     """All processes draw the same positions, so two of them take the steps of one that has the rows in their order."""
     parts = divided(2, "by group")
-    settings = {"solver": "stochastic", "batch_size": 150, "epochs": 2, **settings}
+    settings = {"training__batch_size": 150, "training__epochs": 2, **settings}
     (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(parts), weights=True, **settings)))
     first, second = in_processes(2, lambda rank: facts(fitted(parts[rank], weights=True, **settings)))
     assert np.array_equal(first[0], second[0])
@@ -128,9 +128,9 @@ def test_mini_batches_of_modules_with_modes():
         for layer in layers.values():
             torch.manual_seed(0)
             module = torch.nn.Sequential(torch.nn.Linear(9, 4), layer, torch.nn.Linear(4, 1))
-            settings = {"module": module, "solver": "stochastic", "batch_size": 150, "epochs": 2}
+            settings = {"hidden": module, "training__batch_size": 150, "training__epochs": 2}
             try:
-                found.append(parameters(fitted(parts[rank], **settings)).numpy())  # a tensor would need its process
+                found.append(parameters(fitted(parts[rank], **settings)))
             except ValueError as error:
                 found.append(str(error))
         return found
@@ -145,8 +145,8 @@ def test_mini_batches_of_modules_with_modes():
 def test_a_fit_of_few_rows_searches_at_random_alike():
     parts = divided(2, "by chance")
     few = [each[:200] for each in parts]
-    found = in_processes(2, lambda rank: facts(fitted(few[rank], effort=None)))
-    (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(few), effort=None)))
+    found = in_processes(2, lambda rank: facts(fitted(few[rank], training=None)))
+    (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(few), training=None)))
     assert np.array_equal(found[0][0], found[1][0])
     assert np.array_equal(found[0][1], expected[1])
 
@@ -156,7 +156,7 @@ def test_columns_of_groups_keep_their_order_and_probabilities_are_refused():
     limit = "disparate_impact(sex & age) >= 0.5"
 
     def work(_rank):
-        model = ConstrainedClassifier(limit, groups="both", effort=SHORT)
+        model = ConstrainedClassifier(limit, groups="both", training=SHORT)
         found = model.fit(TABLE.X, TABLE.y, sensitive_features={"sex": one, "age": other})
         try:
             model.fit(TABLE.X, TABLE.y, sensitive_features={"race": {"a": 0.5 * one}})
@@ -217,7 +217,7 @@ def test_what_one_process_refuses_ends_all_with_a_sentence():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, pytest.param({"solver": "stochastic", "batch_size": 150, "epochs": 4}, marks=pytest.mark.slow)]
+    "settings", [{}, pytest.param({"training__batch_size": 150, "training__epochs": 4}, marks=pytest.mark.slow)]
 )
 def test_a_shared_fit_that_was_killed_ends_with_the_same_model(tmp_path, settings):
     parts, path = divided(2, "by chance"), tmp_path / "fit.journal"
@@ -248,9 +248,9 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
     parquet.write_table(table.slice(0, 1), tmp_path / "few.parquet")
 
     def fit_file(name):
-        model = ConstrainedClassifier(LIMIT, effort=SHORT)
+        model = ConstrainedClassifier(LIMIT, training=SHORT)
         model.fit(Source(tmp_path / name, scratch=tmp_path), "y", sensitive_features="group", sample_weight="w")
-        return parameters(model).numpy(), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
+        return parameters(model), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
 
     def work(_):
         found = [fit_file("rows.parquet"), fit_file("one.parquet")]

@@ -10,10 +10,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
-from fairbound import ConstrainedClassifier, DisparateImpact, load_dataset, make_disparate_data
+from fairbound import ConstrainedClassifier, DisparateImpact, Training, load_dataset, make_disparate_data
 from fairbound.estimator import certified as fit_certified
 from fairbound.estimator.confidence import ANCHORS, STRICTNESS, ModelSequence, choose_in_order
 from fairbound.evaluation import Verdict, certify, room_within, with_reserve
@@ -45,7 +44,7 @@ class Script:
         def at(share: float) -> SeriesPoint:
             number = strictness.index(share)
             found = SimpleNamespace(assessment=SimpleNamespace(kept=self.kept[number]), stopped=False)
-            return SeriesPoint(None, found, torch.tensor([float(number)]), torch.zeros(0))
+            return SeriesPoint(None, found, np.array([float(number)]), np.zeros(0))
 
         def test(parameters, share):
             number = int(parameters[0])
@@ -153,7 +152,7 @@ def planted(seed: int, rows: int = 1000):
 
 
 def certified_fit(data, calibration, limit="disparate_impact >= 0.8", **params) -> ConstrainedClassifier:
-    params = {"confidence": 0.95, "preprocessing": None, "forecast": False, **params}
+    params = {"confidence": 0.95, "encoder": None, "training": Training(forecast=False), **params}
     clf = ConstrainedClassifier(limit, **params)
     parts = calibration.X, calibration.y, calibration.sensitive
     return clf.fit(data.X, data.y, sensitive_features=data.sensitive, calibration_set=parts)
@@ -167,7 +166,7 @@ def sequence_of(data, watched=FitSeries):
         Cells.build(data.y, data.sensitive),
     )
     room = room_within(problem.system, np.full(problem.system.coefficients.shape[1], 0.5))
-    series = watched(problem, data.X, precision=torch.float64)
+    series = watched(problem, data.X, precision=np.float64)
     return problem, ModelSequence(series, lambda share: with_reserve(problem.system, share * room))
 
 
@@ -175,8 +174,8 @@ def test_models_lie_on_lines_between_anchors():
     problem, sequence = sequence_of(planted(2))
     models = {share: sequence.at(share) for share in (0.97, 0.6, 0.5, 0.2, 0.0)}
     loose, middle, strict = (models[share].parameters for share in ANCHORS)
-    assert torch.allclose(models[0.2].parameters, 0.6 * loose + 0.4 * middle, atol=1e-12)  # rounding
-    assert torch.allclose(models[0.6].parameters, middle + (0.1 / 0.47) * (strict - middle), atol=1e-12)
+    assert np.allclose(models[0.2].parameters, 0.6 * loose + 0.4 * middle, atol=1e-12)  # rounding
+    assert np.allclose(models[0.6].parameters, middle + (0.1 / 0.47) * (strict - middle), atol=1e-12)
     reached = [models[share].result.assessment.measured[0] for share in (0.97, 0.6, 0.5, 0.2, 0.0)]
     assert reached == sorted(reached, reverse=True)
     # An anchor is judged by its own limits, a model between two of them by the limits as asked.
@@ -205,7 +204,7 @@ def test_the_calibration_rows_have_no_part_in_training():
     rng, found = np.random.default_rng(0), []
     noise = rng.normal(size=rest.X.shape), rng.permutation(rest.y), {"group": rng.permutation(rest.groups())}
     for parts in ((rest.X, rest.y, rest.sensitive), noise):
-        clf = ConstrainedClassifier("disparate_impact >= 0.8", confidence=0.95, forecast=False)
+        clf = ConstrainedClassifier("disparate_impact >= 0.8", confidence=0.95, training=Training(forecast=False))
         clf.fit(data.X, data.y, sensitive_features=data.sensitive, calibration_set=parts)
         found.append({trial.strictness: trial.accuracy for trial in clf.result_.trials})
     one, other = found
@@ -218,7 +217,9 @@ def test_the_calibration_rows_have_no_part_in_training():
 def test_a_strict_end_that_nobody_reaches_does_not_stop_the_looser_ones():
     # An accuracy of 0.7 in each group can be had, one of 0.7 + 0.6 · 0.3 = 0.88 among the Non-White cannot.
     split = load_dataset("law").split(0.3, random_state=0)
-    clf = ConstrainedClassifier(["disparate_impact >= 0.8", "accuracy >= 0.7"], confidence=0.95, forecast=False)
+    clf = ConstrainedClassifier(
+        ["disparate_impact >= 0.8", "accuracy >= 0.7"], confidence=0.95, training=Training(forecast=False)
+    )
     rest = split.test.X, split.test.y, {"race": split.test.groups("race")}
     clf.fit(split.train.X, split.train.y, sensitive_features={"race": split.train.groups("race")}, calibration_set=rest)
     assert max(trial.strictness for trial in clf.result_.trials) < max(STRICTNESS)
@@ -307,7 +308,7 @@ def test_the_claim_over_many_draws(ratios, nested, breaks, least):
         assert (going_on > most_errors(draws)) == breaks
 
 
-def selection_rates(weights: torch.Tensor, base_rates: dict[str, float], signal: float = 2.0) -> dict[str, float]:
+def selection_rates(weights: np.ndarray, base_rates: dict[str, float], signal: float = 2.0) -> dict[str, float]:
     """The selection rates of a linear model in the population of `make_disparate_data`, in closed form.
 
     Given group and label the inputs are normal with unit variances, so the logit is normal, too.
@@ -324,16 +325,16 @@ def selection_rates(weights: torch.Tensor, base_rates: dict[str, float], signal:
 
 
 def true_ratio(clf: ConstrainedClassifier) -> float:
-    weights = torch.from_numpy(np.r_[clf.coef_[0], clf.intercept_])
+    weights = np.r_[clf.coef_[0], clf.intercept_]
     rates = selection_rates(weights, {"a": 0.6, "b": 0.4}).values()
     return min(rates) / max(rates)
 
 
 def test_the_closed_form_of_a_linear_model():
-    weights = torch.tensor([1.0, 0.5, -0.5, 0.2, 0.1, 0.1], dtype=torch.float64)
+    weights = np.array([1.0, 0.5, -0.5, 0.2, 0.1, 0.1], dtype=np.float64)
     data, _ = make_disparate_data(200_000, base_rates={"a": 0.6, "b": 0.4}, seed=5)
     assert data.X.shape[1] == len(weights) - 1
-    selected = data.X @ weights[:-1].numpy() + float(weights[-1]) > 0
+    selected = data.X @ weights[:-1] + float(weights[-1]) > 0
     for group, rate in selection_rates(weights, {"a": 0.6, "b": 0.4}).items():
         # 100,000 rows each: a standard error of at most 0.0016.
         assert selected[data.groups() == group].mean() == pytest.approx(rate, abs=0.008)
@@ -346,7 +347,7 @@ def test_the_claim_with_models_trained_anew_in_each_draw():
     for seed in range(draws):
         data = planted(seed, 4000)
         train, rest = data.take(range(2000)), data.take(range(2000, 4000))
-        plain = ConstrainedClassifier(DisparateImpact(LIMIT), preprocessing=None, forecast=False)
+        plain = ConstrainedClassifier(DisparateImpact(LIMIT), training=Training(forecast=False), encoder=None)
         plain_wrong += true_ratio(plain.fit(train.X, train.y, sensitive_features=train.sensitive)) < LIMIT
         clf = certified_fit(train, rest, DisparateImpact(LIMIT))
         returned += clf.result_.certified

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.helpers import rows
@@ -119,7 +118,7 @@ def test_weights_far_apart_lose_no_digits(name, labels, light):
     grouping = tally.cells.groupings[0]
     counted = group_sums(tally.decisions, tally.cells, grouping, 1)
     trained = group_sums(
-        cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes)), cells, cells.groupings[0], 1
+        cells.sums(decision_indicators(np.asarray(decision), cells.outcomes)), cells, cells.groupings[0], 1
     )
     shares = statistics(tally, RATES[name], grouping, 1)
     for g in range(3):
@@ -142,8 +141,8 @@ def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
     limit = Constraint(None, measure=name)
     cells = Cells.build(y, group, weights=w)
     system = ConstraintSystem.build(limit, cells)
-    sums = cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes))
-    expected = system.measured(sums.expand(len(system.surrogates), -1, -1))[0]
+    sums = cells.sums(decision_indicators(np.asarray(decision), cells.outcomes))
+    expected = system.measured(sums[None])[0]
     tally = Tally.build(y, decision, group, sample_weight=w)
     assert tally.measured(compiled(tally, limit)) == expected
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fairbound.fairness import CONSTRAINTS, MEASURES, Constraint, Measure
 
@@ -45,13 +43,13 @@ def full_cells(rng: np.random.Generator, n: int, groups: int, labels: int) -> tu
     return rows[:, 0], rows[:, 1]
 
 
-def central_differences(function: Callable[[Tensor], Tensor], x: Tensor, step: float) -> Tensor:
+def central_differences(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: float) -> np.ndarray:
     """Derivative of a function of a tensor, of shape (*output, *x.shape), entry by entry."""
     columns = []
-    for entry in range(x.numel()):
-        shift = torch.zeros_like(x).flatten()
+    for entry in range(x.size):
+        shift = np.zeros_like(x).reshape(-1)
         shift[entry] = step
         shift = shift.reshape(x.shape)
         columns.append((function(x + shift) - function(x - shift)) / (2 * step))
-    stacked = torch.stack(columns, dim=-1)
+    stacked = np.stack(columns, axis=-1)
     return stacked.reshape(*stacked.shape[:-1], *x.shape)

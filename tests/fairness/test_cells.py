@@ -91,7 +91,7 @@ def test_rows_with_a_missing_group_are_in_no_group(column, groups):
     assert list(counts(cells)[grouping.name].values()) == [{0: 1, 1: 1}, {0: 1, 1: 1}]
     # Every row has a cell all the same, and everyone means everyone whose group is known.
     assert cells.totals.sum() == len(Y)
-    everyone = grouping.membership[-1] @ cells.totals.reshape(-1, 2).sum(dim=1)
+    everyone = grouping.membership[-1] @ cells.totals.reshape(-1, 2).sum(axis=1)
     assert everyone == 4
 
 
@@ -118,7 +118,7 @@ def test_one_group_of_a_grouping():
     cells = Cells.build(Y, AB)
     grouping, part = only_grouping(cells), only_grouping(cells).only("b")
     assert part.groups == ("b",)
-    assert torch.equal(part.membership, grouping.membership[1:])
+    assert np.array_equal(part.membership, grouping.membership[1:])
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_pos_label_is_the_second_class():
     assert cells.classes == ("good", "bad")
     swapped = Cells.build(["good", "bad", "bad"], ["a", "a", "b"], pos_label="good")
     assert swapped.classes == ("bad", "good")
-    assert torch.equal(swapped.labels, 1 - cells.labels)
+    assert np.array_equal(swapped.labels, 1 - cells.labels)
 
 
 def test_outcomes_are_the_positive_class_or_every_class():
@@ -237,7 +237,7 @@ tables = st.lists(row, min_size=1, max_size=40).map(
 def test_sums_over_cells_make_up_the_sums_over_groups(rows, groups):
     first, second, y, weights, u, v = zip(*rows, strict=True)
     cells = Cells.build(y, {"first": first, "second": second}, weights=weights, groups=groups)
-    S = cells.sums(torch.tensor([u, v], dtype=torch.float64).T)
+    S = cells.sums(np.array([u, v], dtype=np.float64).T)
     assert S.shape == (cells.n_cells, 2)
     by_atom = S.reshape(-1, cells.n_labels, 2)
     totals = cells.totals.reshape(-1, cells.n_labels)
@@ -255,7 +255,7 @@ def test_sums_over_cells_make_up_the_sums_over_groups(rows, groups):
                 assert grouping.membership[position] @ totals[:, label] == weight
                 assert cells.group_counts()[grouping.name][group][name] == weight
         # The groups of one grouping share no row, and together they are everyone whose group is known.
-        assert torch.equal(grouping.membership[:-1].sum(dim=0), grouping.membership[-1])
+        assert np.array_equal(grouping.membership[:-1].sum(axis=0), grouping.membership[-1])
 
 
 @given(tables)
@@ -276,7 +276,7 @@ def test_weights_and_their_smallest():
 
 def test_sums_take_one_row_of_values_per_row():
     cells = Cells.build(Y, AB)
-    for wrong in (torch.ones(5, 1), torch.ones(1, 1), torch.ones(6)):
+    for wrong in (np.ones((5, 1)), np.ones((1, 1)), np.ones(6)):
         with pytest.raises(ValueError, match=r"values .*\(6, outcomes\), .* shape"):
             cells.sums(wrong)
 
@@ -289,7 +289,7 @@ def test_cells_are_plain_objects():
     assert isinstance(hash(cells), int)
     again = pickle.loads(pickle.dumps(cells))
     assert counts(again) == counts(cells)
-    assert torch.equal(again.index, cells.index)
+    assert np.array_equal(again.index, cells.index)
     assert "membership" not in repr(only_grouping(cells))
     assert isinstance(only_grouping(again), Grouping)
 
@@ -399,10 +399,9 @@ TWICE = [
 
 
 @pytest.mark.parametrize(("groups", "words"), TWICE)
-@pytest.mark.parametrize("function", [Cells.build, Cells.count])
-def test_a_name_that_is_there_twice_is_refused(function, groups, words):
+def test_a_name_that_is_there_twice_is_refused(groups, words):
     with pytest.raises(ValueError, match=words):
-        function([0, 1], groups)
+        Cells.build([0, 1], groups)
 
 
 @pytest.mark.parametrize(("groups", "words"), TWICE)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from fairlearn.metrics import (
     MetricFrame,
     demographic_parity_difference,
@@ -65,14 +64,14 @@ class Table:
 
     @property
     def sums(self):
-        return self.cells.sums(torch.from_numpy(self.decision)[:, None])
+        return self.cells.sums(self.decision[:, None])
 
     def system(self, *constraints):
         return ConstraintSystem.build(constraints, self.cells)
 
     def measured(self, constraint):
         system = self.system(constraint)
-        return system.measured(self.sums.expand(len(system.surrogates), -1, -1))[0]
+        return system.measured(self.sums[None])[0]
 
     def rates(self, name):
         """The rate of each group and of everyone."""

@@ -92,7 +92,7 @@ def test_sums_are_weighted_counts_by_hand():
 def test_rates_and_covariance_with_a_number_between_0_and_1():
     rng = np.random.default_rng(0)
     age, y, decided = rng.random(200), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
-    cells = Cells.count(y, {"age": {"old": age}})
+    cells = Cells.build(y, {"age": {"old": age}})
     limits = ["disparate_impact >= 0.8", rate_limit("true_positive_rate", group="old", lower=0.2), "covariance <= 0.1"]
     for limit, expected in zip(
         limits,

@@ -19,12 +19,11 @@ from tests.fuzz.oracle import Counted, Grouping
 from tests.fuzz.oracle_limits import KEPT_TOLERANCE, exceeded, measured, room
 from tests.fuzz.test_audit import groupings_of
 
-from fairbound import ConstrainedClassifier, LimitWarning, load
+from fairbound import ConstrainedClassifier, Groups, LimitWarning, Training, load
 from fairbound.estimator import ForecastWarning, PositiveLabelWarning
 from fairbound.sqp import Status
-from fairbound.training import Effort
 
-LITTLE = Effort(iterations=4, touches=1)
+LITTLE = Training(iterations=4, touches=1)
 
 
 def draw_inputs(rng: np.random.Generator, y: np.ndarray) -> Any:
@@ -66,13 +65,13 @@ def one_fit(rng: np.random.Generator, folder: Path) -> None:
     clf = ConstrainedClassifier(
         limits,
         hidden=draw.pick(rng, [(), (), (2,)]),
-        groups=combine,
+        groups=Groups(
+            combine, small=draw.pick(rng, ["error", "warn", "merge"]), min_size=int(draw.pick(rng, [1, 1, 3]))
+        ),
+        training=LITTLE,
         pos_label=draw.pos_label_of(rng, names),
-        small_groups=draw.pick(rng, ["error", "warn", "merge"]),
-        min_group_size=int(draw.pick(rng, [1, 1, 3])),
         threshold=draw.pick(rng, [0.5, 0.5, 0.3]),
         objective=draw.pick(rng, ["loss", "accuracy"]),
-        effort=LITTLE,
     )
     sensitive = {name: draw.code_groups(rng, codes, rows.groups[name]) for name, codes in rows.columns.items()}
     with warnings.catch_warnings():
@@ -178,7 +177,11 @@ def one_bad_fit(rng: np.random.Generator) -> None:
     n = len(rows.y)
     X = rng.normal(size=(n, 2))
     arguments: dict[str, Any] = {"X": X, "y": rows.y, "sensitive_features": rows.y % 2, "sample_weight": None}
-    params: dict[str, Any] = {"constraints": "demographic_parity <= 0.5", "min_group_size": 1, "effort": LITTLE}
+    params: dict[str, Any] = {
+        "constraints": "demographic_parity <= 0.5",
+        "groups": Groups(min_size=1),
+        "training": LITTLE,
+    }
     name = draw.pick(rng, [*arguments, "constraint_weight", "eval_set", "params", "params", "X"])
     if name == "params":
         changed, value = (
@@ -188,7 +191,7 @@ def one_bad_fit(rng: np.random.Generator) -> None:
         params[changed] = None if callable(value) else value  # what a function of the user's raises is their own
     elif name == "X" and draw.chance(rng, 0.6):
         X[int(rng.integers(n)), 0] = draw.pick(rng, [np.nan, np.inf, -np.inf, 1e308, -1e308, 1e200, 1e-320])
-        params["preprocessing"] = draw.pick(rng, ["auto", None])
+        params["encoder"] = draw.pick(rng, ["auto", None])
     else:
         arguments[name] = draw.wrong_column(rng, n)
     clf = ConstrainedClassifier(**params)

@@ -48,10 +48,10 @@ def frame(n=200):
     return table, y, group
 
 
-@pytest.mark.parametrize("params", [{}, {"hidden": (3,), "pos_label": 0}, {"ensemble": True}])
+@pytest.mark.parametrize("params", [{}, {"hidden": (3,), "pos_label": 0}, {"base__ensemble": True}])
 def test_a_model_over_a_base_comes_back_the_same(base, params, tmp_path):
     table, y, group = toy(200) if isinstance(base, Pipeline) else frame(200)
-    clf = quick("demographic_parity <= 0.4", base=base, cv=2, **params).fit(table, y, sensitive_features=group)
+    clf = quick("demographic_parity <= 0.4", base=base, base__cv=2, **params).fit(table, y, sensitive_features=group)
     clf.save(tmp_path / "model")
     read = load(tmp_path / "model")
     assert (read.predict_proba(table) == clf.predict_proba(table)).all()
@@ -63,22 +63,22 @@ def test_a_model_over_a_base_comes_back_the_same(base, params, tmp_path):
 
 def test_three_classes_and_estimates_of_the_group(tmp_path):
     X, y, group = toy(300)
-    clf = quick(base=BASES["boosted"], cv=2).fit(
+    clf = quick(base=BASES["boosted"], base__cv=2).fit(
         X, np.where(y == 1, "yes", np.where(X[:, 1] > 0.3, "maybe", "no")), sensitive_features=group
     )
     clf.save(tmp_path / "three")
     assert (load(tmp_path / "three").predict_proba(X) == clf.predict_proba(X)).all()
     X, y, group = toy(2400)
-    clf = quick("demographic_parity <= 0.3", base=BASES["boosted"], cv=2, correction="both")
+    clf = quick("demographic_parity <= 0.3", base=BASES["boosted"], base__cv=2, base__correction="both")
     clf.fit(X, y, sensitive_features=group).save(tmp_path / "groups")
     read = load(tmp_path / "groups")
     assert (read.predict_proba(X) == clf.predict_proba(X)).all()
-    assert read.correction == "both"
+    assert read.base.correction == "both"
 
 
 def test_a_model_that_was_read_is_trained_again_over_the_same_base(tmp_path):
     table, y, group = frame()
-    clf = quick("demographic_parity <= 0.4", base=BASES["boosted"], cv=2).fit(table, y, sensitive_features=group)
+    clf = quick("demographic_parity <= 0.4", base=BASES["boosted"], base__cv=2).fit(table, y, sensitive_features=group)
     clf.save(tmp_path / "model")
     read = load(tmp_path / "model")
     base = read.base_
@@ -93,10 +93,10 @@ def test_the_best_trees_of_xgboost_and_what_it_does_not_write(tmp_path):
     early = xgboost.XGBClassifier(n_estimators=30, early_stopping_rounds=2, n_jobs=1)
     early.fit(X, y, eval_set=[(X[:90], 1 - y[:90])], verbose=False)
     assert early.get_booster().num_boosted_rounds() > early.best_iteration + 1
-    clf = quick("demographic_parity <= 0.4", base=early, cv="prefit").fit(X, y, sensitive_features=group)
+    clf = quick("demographic_parity <= 0.4", base=early, base__cv="prefit").fit(X, y, sensitive_features=group)
     clf.save(tmp_path / "early")
     assert (load(tmp_path / "early").predict_proba(X) == clf.predict_proba(X)).all()
-    own = quick(base=xgboost.XGBClassifier(n_estimators=3, missing=0.0, n_jobs=1), cv=2).fit(X, y)
+    own = quick(base=xgboost.XGBClassifier(n_estimators=3, missing=0.0, n_jobs=1), base__cv=2).fit(X, y)
     with pytest.raises(ValueError, match=r"missing=0\.0.*base=False"):
         own.save(tmp_path / "own")
 
@@ -130,7 +130,7 @@ class OwnModel(LogisticRegression):
 def test_a_base_that_cannot_be_written_is_given_again(base, said, tmp_path):
     pytest.importorskip("skops")
     X, y, group = toy(200)
-    clf = quick(base=base, cv=2).fit(X, y, sensitive_features=group)
+    clf = quick(base=base, base__cv=2).fit(X, y, sensitive_features=group)
     with pytest.raises(ValueError, match=f"{said}.*base=False"):
         clf.save(tmp_path / "model")
     clf.save(tmp_path / "model", base=False)
@@ -162,6 +162,6 @@ def test_a_booster_over_a_table_with_text_is_saved(tmp_path):
     table, y, group = frame(300)
     table["job"] = table["job"].astype("category")
     base = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype").fit(table, y)
-    clf = quick("demographic_parity <= 0.4", base=base, cv="prefit").fit(table, y, sensitive_features=group)
+    clf = quick("demographic_parity <= 0.4", base=base, base__cv="prefit").fit(table, y, sensitive_features=group)
     clf.save(tmp_path / "model")
     assert (load(tmp_path / "model").predict_proba(table) == clf.predict_proba(table)).all()

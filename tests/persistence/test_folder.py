@@ -47,10 +47,10 @@ CASES = {
     "linear": {},
     "network": {"hidden": (5, 3)},
     "first class positive": {"pos_label": 0, "threshold": 0.6},
-    "codes": {"categorical": ["code"], "max_categories": 3},
-    "own encoder": {"preprocessing": TableEncoder(scale=False, max_categories=2)},
+    "codes": {"encoder": TableEncoder(categorical=["code"], max_categories=3)},
+    "own encoder": {"encoder": TableEncoder(scale=False, max_categories=2)},
     "plain network": {
-        "module": lambda i, o: nn.Sequential(nn.Linear(i, 4), nn.ELU(0.5), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, o))
+        "hidden": lambda i, o: nn.Sequential(nn.Linear(i, 4), nn.ELU(0.5), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, o))
     },
 }
 
@@ -73,10 +73,10 @@ def test_what_is_loaded_is_what_was_saved(params, recalibrated, tmp_path):
     assert read.encoded_names_ == clf.encoded_names_
     assert (read.feature_names_in_ == clf.feature_names_in_).all()
     assert read.calibration_ == clf.calibration_
-    names = set(clf.get_params(deep=False)) - {"module", "preprocessing", "constraints", "effort"}
+    names = set(clf.get_params(deep=False)) - {"hidden", "encoder", "constraints"}
     assert {name: read.get_params()[name] for name in names} == {name: clf.get_params()[name] for name in names}
     assert list(read.constraints) == [DemographicParity(0.4)]
-    if "module" not in params:
+    if not callable(params.get("hidden")):
         again = read.fit(X, y, sensitive_features={"sex": group})  # it can be trained on
         assert again.result_.limits[0].reached <= 0.4
 
@@ -114,10 +114,14 @@ def test_labels_keep_their_type(labels, objects, tmp_path):
 def test_parameters_that_are_arrays_are_written(tmp_path):
     X, y, group = toy(100)
     table = pd.DataFrame(X.round(), columns=["u", "v", "w"]).assign(sex=group)
-    clf = quick("disparate_impact >= 0.1", categorical=np.array(["v"]), sensitive_columns=np.array(["sex"]))
+    clf = quick(
+        "disparate_impact >= 0.1",
+        encoder=TableEncoder(categorical=np.array(["v"])),
+        sensitive_columns=np.array(["sex"]),
+    )
     clf.fit(table, y).save(tmp_path / "model")
     read = load(tmp_path / "model")
-    assert (read.categorical, read.sensitive_columns) == (["v"], ["sex"])
+    assert (read.encoder.categorical, read.sensitive_columns) == (["v"], ["sex"])
     assert (read.predict_proba(table) == clf.predict_proba(table)).all()
 
 
@@ -148,7 +152,7 @@ def test_a_limit_of_ones_own_measure_is_kept_as_text(tmp_path):
 
 def test_a_network_of_ones_own_code_is_asked_for(tmp_path):
     X, y, _ = toy()
-    clf = quick(module=OwnNetwork).fit(X, y)
+    clf = quick(hidden=OwnNetwork).fit(X, y)
     clf.save(tmp_path / "model")
     with pytest.raises(ModelFileError, match=r"a network of your own \(.*OwnNetwork\).*load\(path, module=...\)"):
         load(tmp_path / "model")
@@ -160,7 +164,7 @@ def test_a_network_of_ones_own_code_is_asked_for(tmp_path):
 
 def test_code_that_is_not_ours_is_not_written(tmp_path):
     X, y, _ = toy()
-    clf = quick(preprocessing=StandardScaler()).fit(X, y)
+    clf = quick(encoder=StandardScaler()).fit(X, y)
     with pytest.raises(ValueError, match=r"StandardScaler\(...\).*no code.*Pipeline"):
         clf.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()

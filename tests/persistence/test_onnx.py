@@ -92,10 +92,10 @@ def words(n=300):
 @pytest.mark.parametrize(
     "params",
     [
-        {"categorical": ["code", "owner"], "max_categories": 3},
+        {"encoder": TableEncoder(categorical=["code", "owner"], max_categories=3)},
         {"pos_label": 0, "threshold": 0.3, "hidden": (4,)},
-        {"module": lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.Tanh(), nn.Linear(3, 3), nn.SiLU(), nn.Linear(3, 2))},
-        {"preprocessing": TableEncoder(scale=False)},
+        {"hidden": lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.Tanh(), nn.Linear(3, 3), nn.SiLU(), nn.Linear(3, 2))},
+        {"encoder": TableEncoder(scale=False)},
     ],
 )
 def test_words_codes_and_missing_values(params, recalibrated, tmp_path):
@@ -144,7 +144,7 @@ class Own(nn.Module):
 @pytest.mark.slow  # torch's exporter takes a few seconds
 def test_a_network_of_any_kind(tmp_path):
     X, y, _ = toy()
-    clf = quick(module=Own).fit(X, y)
+    clf = quick(hidden=Own).fit(X, y)
     clf.to_onnx(tmp_path / "model.onnx")
     agree(clf, tmp_path / "model.onnx", X)
 
@@ -152,7 +152,7 @@ def test_a_network_of_any_kind(tmp_path):
 @pytest.mark.slow
 def test_an_operator_that_the_runtime_has_in_single_precision_only(tmp_path):
     X, y, _ = toy()
-    clf = quick(module=lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.GELU(), nn.Linear(3, o)))
+    clf = quick(hidden=lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.GELU(), nn.Linear(3, o)))
     clf.fit(X, y)
     with pytest.warns(UserWarning, match="operator .*double precision"):
         clf.to_onnx(tmp_path / "model.onnx")
@@ -209,7 +209,7 @@ def test_a_file_of_somebody_else_is_replaced_on_request_only(tmp_path):
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     X, y, _ = toy()
-    clf = quick(preprocessing=StandardScaler()).fit(X, y)
+    clf = quick(encoder=StandardScaler()).fit(X, y)
     with pytest.raises(ValueError, match=r"StandardScaler\(...\).*ONNX"):
         clf.to_onnx(tmp_path / "model.onnx")
     table = pd.DataFrame({"margin": X[:, 0], "word": np.where(X[:, 1] > 0, "up", "down")})

@@ -14,7 +14,8 @@ from tests.conftest import absent
 from tests.persistence.test_onnx import agree, onnxruntime, run
 
 import fairbound
-from fairbound import ConstrainedClassifier
+from fairbound import Base, ConstrainedClassifier
+from fairbound.estimator import TableEncoder
 
 LIMIT = "demographic_parity <= 0.2"
 
@@ -70,7 +71,9 @@ def rows(n=500, seed=0, *, text=True, gaps=True, classes=2):
 @pytest.mark.parametrize("name", BASES)
 def test_trees_of_every_kind(name, text, tmp_path):
     X, y, groups = rows(text=text)
-    clf = ConstrainedClassifier(LIMIT, base=BASES[name](), cv=2, pos_label="a", categorical=["code"])
+    clf = ConstrainedClassifier(
+        LIMIT, base=Base(BASES[name](), cv=2), encoder=TableEncoder(categorical=["code"]), pos_label="a"
+    )
     clf.fit(X, y, sensitive_features=groups)
     clf.to_onnx(tmp_path / "model.onnx")
     other, _, _ = rows(seed=1, text=text)
@@ -83,7 +86,7 @@ def test_trees_of_every_kind(name, text, tmp_path):
 @pytest.mark.parametrize("name", ["boosted", "lightgbm", "forest", "xgboost", "logistic", "ridge"])
 def test_three_classes_and_the_average_of_folds(name, tmp_path):
     X, y, groups = rows(classes=3)
-    clf = ConstrainedClassifier("accuracy >= 0.3", base=BASES[name](), cv=2, ensemble=True, hidden=(3,))
+    clf = ConstrainedClassifier("accuracy >= 0.3", base=Base(BASES[name](), cv=2, ensemble=True), hidden=(3,))
     clf.fit(X, y, sensitive_features=groups)
     clf.to_onnx(tmp_path / "model.onnx")
     agree(clf, tmp_path / "model.onnx", rows(seed=1)[0], digits=SINGLE if name == "xgboost" else 1e-9)
@@ -92,7 +95,7 @@ def test_three_classes_and_the_average_of_folds(name, tmp_path):
 @pytest.mark.parametrize("name", ["boosted", "lightgbm", "forest", "xgboost"])
 def test_a_model_that_was_read_from_a_folder(name, tmp_path):
     X, y, groups = rows(200)
-    fitted = ConstrainedClassifier(LIMIT, base=BASES[name](), cv=2).fit(X, y, sensitive_features=groups)
+    fitted = ConstrainedClassifier(LIMIT, base=Base(BASES[name](), cv=2)).fit(X, y, sensitive_features=groups)
     fitted.save(tmp_path / "model")
     fairbound.load(tmp_path / "model").to_onnx(tmp_path / "model.onnx")
     agree(fitted, tmp_path / "model.onnx", X, digits=SINGLE if name == "xgboost" else 1e-9)
@@ -103,7 +106,7 @@ def test_a_fitted_base_on_a_matrix(tmp_path):
     for base in (HistGradientBoostingClassifier(max_iter=8), LinearSVC()):
         X = X if isinstance(base, HistGradientBoostingClassifier) else X.fillna(0.0)
         fitted = base.fit(X.to_numpy(), y)
-        clf = ConstrainedClassifier(LIMIT, base=fitted, cv="prefit", pos_label="c")
+        clf = ConstrainedClassifier(LIMIT, base=Base(fitted, cv="prefit"), pos_label="c")
         clf.fit(X.to_numpy(), y, sensitive_features=groups)
         clf.to_onnx(tmp_path / "model.onnx")
         agree(clf, tmp_path / "model.onnx", X.to_numpy())
@@ -112,7 +115,7 @@ def test_a_fitted_base_on_a_matrix(tmp_path):
 def test_what_xgboost_can_do_and_onnx_cannot(tmp_path):
     X, y, groups = rows(200, text=False)
     for options, part in (({"booster": "dart"}, "'dart'"), ({"missing": 0.0}, "missing=0.0")):
-        clf = ConstrainedClassifier(LIMIT, base=xgboost(**options), cv=2).fit(X, y, sensitive_features=groups)
+        clf = ConstrainedClassifier(LIMIT, base=Base(xgboost(**options), cv=2)).fit(X, y, sensitive_features=groups)
         with pytest.raises(ValueError, match=f"cannot be written as ONNX.*{part}"):
             clf.to_onnx(tmp_path / "model.onnx")
 
@@ -135,13 +138,13 @@ def test_scores_that_were_given_are_an_input(positive, tmp_path):
     ("options", "parts"),
     [
         ({"base": GaussianNB()}, ["GaussianNB", "base_score="]),
-        ({"base": HistGradientBoostingClassifier(max_iter=3), "correction": "both"}, ["correction='both'"]),
+        ({"base": HistGradientBoostingClassifier(max_iter=3), "base__correction": "both"}, ["correction='both'"]),
     ],
 )
 def test_what_cannot_be_written(options, parts, tmp_path):
     X, y, groups = rows(200, text=False, gaps=False)
     with pytest.warns(UserWarning, match="group") if "correction" in options else _nothing():
-        clf = ConstrainedClassifier(LIMIT, cv=2, **options).fit(X, y, sensitive_features=groups)
+        clf = ConstrainedClassifier(LIMIT, base=Base(cv=2), **options).fit(X, y, sensitive_features=groups)
     with pytest.raises(ValueError, match="cannot be written as ONNX") as caught:
         clf.to_onnx(tmp_path / "model.onnx")
     assert all(part in str(caught.value) for part in parts)
@@ -156,7 +159,7 @@ def _nothing():
 
 def test_the_file_runs_on_one_row(tmp_path):
     X, y, groups = rows(200)
-    clf = ConstrainedClassifier(LIMIT, base=BASES["boosted"](), cv=2).fit(X, y, sensitive_features=groups)
+    clf = ConstrainedClassifier(LIMIT, base=Base(BASES["boosted"](), cv=2)).fit(X, y, sensitive_features=groups)
     clf.to_onnx(tmp_path / "model.onnx")
     label, p, _ = run(tmp_path / "model.onnx", X.iloc[:1])
     assert label.tolist() == clf.predict(X.iloc[:1]).tolist()

@@ -52,7 +52,7 @@ def decisions(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
     """Decide each row."""
     dtype = next(module.parameters()).dtype
     with torch.no_grad():
-        return decide(module(torch.as_tensor(X, dtype=dtype)).reshape(len(X), -1), 0.5).numpy()
+        return decide(module(torch.as_tensor(X, dtype=dtype)).reshape(len(X), -1).numpy(), 0.5)
 
 
 def scores(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:

@@ -188,7 +188,7 @@ def test_text_stands_out_from_its_ground(chromium, files, scheme):
         assert contrast(colour[name], colour["card"]) >= 4.5, name  # level AA of the accessibility guidelines
     for tone in ("good", "open", "bad"):
         assert contrast(colour[tone], colour[f"{tone}bg"]) >= 4.5, tone
-        assert contrast(colour.text, colour[f"{tone}bg"]) >= 4.5, tone
+        assert contrast(colour["text"], colour[f"{tone}bg"]) >= 4.5, tone
 
 
 def contrast(first: str, second: str) -> float:

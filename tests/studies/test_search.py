@@ -29,16 +29,8 @@ def plan_of(**settings):
     given = {
         "bounds": grids(measures, {"disparate_impact": [0.8, 0.95]}),
         "models": ("linear",),
-        "tolerance": Tolerance.parse("accuracy 0.5"),
         "choosing_size": 0.3,
         "final_size": 0.3,
-        "confidence": 0.95,
-        "seed": 0,
-        "groups": "each",
-        "small_groups": "error",
-        "min_group_size": 10,
-        "max_categories": 50,
-        "no_group_worse": False,
     }
     return SearchPlan(measures=measures, **{**given, **settings})
 
@@ -248,7 +240,7 @@ def test_a_baseline_that_does_not_fit_is_refused_before_training(law):
     with refused("'high'", "the baseline", repr(law.target), error=ValueError):
         AlternativeSearch(law, plan_of(), Baseline("own", decisions=income))
     with refused("within=", "log_loss", "between 0 and 1", "baseline_score="):
-        AlternativeSearch(law, plan_of(tolerance=Tolerance("log_loss", 0.1)), Baseline("own", scores=law.X[:, 0]))
+        AlternativeSearch(law, plan_of(within="log_loss 0.1"), Baseline("own", scores=law.X[:, 0]))
     other = Columns(["lsat", "shoe_size"])
     with refused("'shoe_size'", "columns"):
         AlternativeSearch(law, plan_of(), Baseline("own", model=other))

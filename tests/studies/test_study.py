@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tests.refusals import refused
 
 import fairbound
-from fairbound import Dataset, audit, load, load_dataset, make_disparate_data
+from fairbound import Base, Dataset, Groups, audit, load, load_dataset, make_disparate_data
 from fairbound._errors import ForecastWarning
 from fairbound._json import plain
 from fairbound.cli.program import make_program
@@ -212,7 +212,7 @@ def test_the_losses_of_the_choice_are_those_of_scikit_learn(data):
 
     rows = Part.of(data)
     losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1")
-    trial = fairbound.ConstrainedClassifier(base=LogisticRegression(), cv=3, ensemble=True, random_state=0)
+    trial = fairbound.ConstrainedClassifier(base=Base(LogisticRegression(), cv=3, ensemble=True), random_state=0)
     scores = trial.fit(rows.inputs, rows.y).base_score_
     assert losses.mean() == pytest.approx(log_loss(rows.y, 1 / (1 + np.exp(-scores))), abs=1e-12)
 
@@ -279,11 +279,11 @@ def test_an_end_before_the_limits_leaves_the_model_without_them(data):
         ({"model": "oak"}, "model='oak' must be"),
         ({"model": 3}, "model=3 must be"),
         ({"groups": "eech"}, "Did you mean 'each'"),
-        ({"small_groups": "drop"}, "small_groups='drop' must be"),
+        ({"groups": "both", "training": -1}, "training=-1 must be"),
         ({"confidence": 95}, "confidence=95 must be"),
         ({"limits": (), "confidence": 0.9}, "needs at least one limit"),
         ({"confidence": 0.9, "bounds": [0.9]}, "bounds="),
-        ({"confidence": 0.9, "small_groups": "warn"}, "small_groups='warn'"),
+        ({"confidence": 0.9, "groups": Groups(small="warn")}, r"Groups\(small='warn'\)"),
         ({"limits": "covariance <= 0.1", "confidence": 0.9}, "covariance"),
         ({"limits": (), "bounds": [0.9]}, "bounds= needs a limit"),
         ({"limits": "selection_rate >= 0.1", "bounds": [0.2]}, "a group's own rate"),
@@ -302,8 +302,8 @@ def test_bad_settings_are_said_before_any_rows_are_looked_at(settings, words):
     [
         ({}, {"limits": "disparate_impact(race) >= 0.8"}, "Name it with sensitive="),
         ({}, {"limits": "disparate_impact(a) >= 0.8"}, r"\[a\]"),
-        ({}, {"min_group_size": 10_000}, "small_groups='merge'"),
-        ({}, {"min_group_size": 10_000, "confidence": 0.9}, "without confidence="),
+        ({}, {"groups": Groups(min_size=10_000)}, r"Groups\(small='merge'\)"),
+        ({}, {"groups": Groups(min_size=10_000), "confidence": 0.9}, "without confidence="),
         ({"weight": 1.0}, {"confidence": 0.9}, "without weight="),
         ({"sensitive": "race"}, {}, "race"),
     ],

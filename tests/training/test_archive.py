@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
-import torch
 
 from fairbound.training.archive import Archive
 
 
-def point(name: float) -> torch.Tensor:
-    return torch.tensor([float(name)])
+def point(name: float) -> np.ndarray:
+    return np.array([float(name)])
 
 
 def found(accuracy: float = 0.7, objective: float = 0.5, violation: float = 0.0) -> SimpleNamespace:
@@ -28,7 +28,7 @@ def fill(archive: Archive, *points: SimpleNamespace, constants: tuple[SimpleName
         archive.offer(point(place), each)
     for place, each in enumerate(constants):
         archive.offer_constant(point(-1 - place), each)
-    return float(archive.choice().w)
+    return archive.choice().w.item()
 
 
 def test_only_what_keeps_the_limits_is_eligible_and_the_most_accurate_is_chosen():
@@ -47,9 +47,9 @@ def test_with_the_loss_as_objective_accuracy_does_not_count():
 
 def test_a_judge_decides_alone():
     judge = {0.0: 0.3, 1.0: 0.1, 2.0: 0.2}
-    archive = Archive(judge=lambda w: judge[float(w)])
+    archive = Archive(judge=lambda w: judge[w.item()])
     assert fill(archive, found(0.9), found(0.7), found(0.8), constants=(found(0.95),)) == 1
-    assert [float(held.w) for held in archive.ranked()] == [1, 2, 0, -1]
+    assert [held.w.item() for held in archive.ranked()] == [1, 2, 0, -1]
 
 
 def test_a_constant_is_chosen_if_it_is_more_accurate_than_every_model():
@@ -81,5 +81,5 @@ def test_points_are_copied_and_only_the_best_are_held():
     moving += 5.0
     for place in range(1, 10):
         archive.offer(point(place), found(0.5 + place / 100))
-    assert [float(held.w) for held in archive.ranked()] == [0, 9, 8, 7]
+    assert [held.w.item() for held in archive.ranked()] == [0, 9, 8, 7]
     assert archive.least_loss == 0.5 < math.inf

@@ -9,8 +9,8 @@ from torch import nn
 
 from fairbound.fairness import Cells
 from fairbound.training import L2, SmoothedL1, TrainingProblem, make_model
-from fairbound.training.last_layer import last_layer
 from fairbound.training.smoothed import SmoothedProgram
+from fairbound.training.stage import Stage, last_layer
 
 RANDOM = np.random.default_rng(0)
 X, GROUPS = RANDOM.normal(size=(150, 4)), np.array(["a", "b"])[np.arange(150) % 2]
@@ -31,19 +31,18 @@ def network(n_classes: int = 2) -> nn.Module:
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_it_equals_the_whole(n_classes):
     module = network(n_classes)
-    chosen = torch.zeros(sum(each.numel() for each in module.parameters()), dtype=torch.bool)
-    chosen[-module[-1].weight.numel() - module[-1].bias.numel() : -module[-1].bias.numel()] = True
+    chosen = np.zeros(sum(each.numel() for each in module.parameters()))
+    chosen[-module[-1].weight.numel() - module[-1].bias.numel() : -module[-1].bias.numel()] = 1.0
     problem = make_problem(module, n_classes, [L2(0.3, of=chosen)])
     rows = problem.rows(X, loss_weights=WEIGHTS)
-    inner, features, lift = last_layer(problem, rows)
-    whole, part = SmoothedProgram(problem, rows, 0.7, 0.5), SmoothedProgram(inner, features, 0.7, 0.5)
     before = problem.current()
+    layer = last_layer(Stage(problem, rows), before)
+    whole, part = SmoothedProgram(problem, rows, 0.7, 0.5), SmoothedProgram(layer.problem, layer.rows, 0.7, 0.5)
     start = part.initial_point()
-    assert torch.equal(lift(torch.from_numpy(start)), before)
+    assert np.array_equal(start, layer.local(before))
+    assert np.array_equal(layer.lift(start), before)
     w = start + RANDOM.normal(size=start.shape)
-    lifted = lift(torch.from_numpy(w))
-    there, here = whole.evaluate(lifted.numpy()), part.evaluate(w)
-    places = torch.nonzero(lift(torch.full_like(torch.from_numpy(w), torch.nan)).isnan()).flatten().numpy()
+    there, here, places = whole.evaluate(layer.lift(w)), part.evaluate(w), layer.places
     assert here.f == pytest.approx(there.f, abs=1e-12)
     np.testing.assert_allclose(here.c, there.c, atol=1e-12)
     np.testing.assert_allclose(here.g, there.g[places], atol=1e-12)
@@ -55,9 +54,9 @@ def test_it_equals_the_whole(n_classes):
 def test_a_constant_penalty_on_the_other_layers_changes_no_slope():
     problem = make_problem(network(), regularizers=[SmoothedL1(0.2)])
     rows = problem.rows(X)
-    inner, features, lift = last_layer(problem, rows)
-    places = torch.nonzero(lift(torch.full((4,), torch.nan, dtype=torch.float64)).isnan()).flatten().numpy()
-    np.testing.assert_allclose(inner.evaluate(features).g, problem.evaluate(rows).g[places], atol=1e-12)
+    layer = last_layer(Stage(problem, rows), problem.current())
+    expected = problem.evaluate(rows).g[layer.places]
+    np.testing.assert_allclose(layer.problem.evaluate(layer.rows).g, expected, atol=1e-12)
 
 
 class Added(nn.Module):
@@ -74,4 +73,5 @@ class Added(nn.Module):
 @pytest.mark.parametrize("module", [make_model(4), Added()], ids=["linear", "added"])
 def test_modules_without_a_last_layer_of_their_own(module):
     problem = make_problem(module)
-    assert last_layer(problem, problem.rows(X)) is None
+    whole = Stage(problem, problem.rows(X))
+    assert last_layer(whole, problem.current()) is whole

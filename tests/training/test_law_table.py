@@ -1,5 +1,6 @@
 """Law under the paper's protocol with the quasi-Newton solver: sufficient accuracy, and every limit kept exactly."""
 
+import numpy as np
 import pytest
 import torch
 from fairlearn.metrics import MetricFrame, selection_rate, true_positive_rate
@@ -32,7 +33,7 @@ def test_law_reaches_the_accuracy_asked_for_with_every_limit_kept(limits: list[s
     module = make_model(rows.X.shape[1], generator=torch.Generator().manual_seed(1))
     cells = Cells.build(rows.y, rows.sensitive)
     problem = TrainingProblem(module, "binary_cross_entropy", limits, cells, regularizers=[L2(1e-5)])
-    result = fit(problem, rows.X, precision=torch.float64)
+    result = fit(problem, rows.X, precision=np.float64)
     with torch.no_grad():
         decisions = (module(torch.from_numpy(rows.X))[:, 0] > 0).long().numpy()
     assert 100 * (decisions == rows.y).mean() >= at_least
@@ -59,7 +60,7 @@ def test_a_part_of_dutch_and_acsincome_is_kept_exactly(name, ratio, dutch_file, 
         Cells.build(rows.y, rows.sensitive),
         regularizers=[L2(1e-5)],
     )
-    result = fit(problem, rows.X, precision=torch.float64)
+    result = fit(problem, rows.X, precision=np.float64)
     with torch.no_grad():
         decisions = (module(torch.from_numpy(rows.X))[:, 0] > 0).long().numpy()
     reached = lowest_ratio(rows.y, decisions, rows.groups(), selection_rate)
@@ -87,7 +88,7 @@ def test_dutch_and_acsincome_reach_the_accuracy_asked_for(name, hidden, objectiv
         problem = TrainingProblem(
             module, "binary_cross_entropy", f"disparate_impact >= {ratio}", cells, regularizers=[L2(1e-5)]
         )
-        fit(problem, rows.X, objective=objective, precision=torch.float64)
+        fit(problem, rows.X, objective=objective, precision=np.float64)
         with torch.no_grad():
             decisions = (module(torch.from_numpy(rows.X))[:, 0] > 0).long().numpy()
         assert 100 * (decisions == rows.y).mean() >= accuracy
@@ -106,7 +107,7 @@ def test_five_seeds_agree_on_dutch(ratio: float) -> None:
         problem = TrainingProblem(
             module, "binary_cross_entropy", f"disparate_impact >= {ratio}", cells, regularizers=[L2(1e-5)]
         )
-        found.append(fit(problem, rows.X, precision=torch.float64).assessment)
+        found.append(fit(problem, rows.X, precision=np.float64).assessment)
     assert all(each.kept for each in found)
     assert 100 * torch.tensor([each.accuracy for each in found]).std(correction=0) <= 0.15
 
@@ -121,6 +122,6 @@ def test_a_limit_missed_by_a_few_rows_is_not_given_up(limit: str, seed: int) -> 
     problem = TrainingProblem(
         module, "binary_cross_entropy", limit, Cells.build(rows.y, rows.sensitive), regularizers=[L2(1e-5)]
     )
-    result = fit(problem, rows.X, precision=torch.float64)
+    result = fit(problem, rows.X, precision=np.float64)
     assert result.assessment.kept
     assert result.assessment.accuracy > 0.81

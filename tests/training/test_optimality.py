@@ -52,14 +52,14 @@ class AllRows:
         self.problem, self.rows = problem, problem.rows(X)
 
     def initial_point(self) -> np.ndarray:
-        return self.problem.current().numpy()
+        return self.problem.current()
 
     def evaluate(self, w: np.ndarray) -> Evaluation:
-        self.problem.assign(torch.from_numpy(w))
+        self.problem.assign(w)
         return self.problem.evaluate(self.rows)
 
     def values(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        self.problem.assign(torch.from_numpy(w))
+        self.problem.assign(w)
         return self.problem.values(self.rows)
 
 
@@ -100,7 +100,7 @@ def test_small_nonconvex_cases_are_no_worse_than_slsqp(hidden: tuple[int, ...], 
 
     other = optimize.minimize(
         lambda w: whole.evaluate(w).f,
-        start.numpy(),
+        start,
         jac=lambda w: whole.evaluate(w).g,
         constraints={
             "type": "ineq",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
-from fairbound._settings import at_least
+from fairbound._study_settings import SearchChoices
 from fairbound.cli.endings import complain, exit_code
 from fairbound.cli.options import ReadingOptions, command
 from fairbound.cli.output import Interruptible, Output, finishing
@@ -25,20 +25,11 @@ def alternatives(
     reading: ReadingOptions,
     measures: list[str] | None = None,
     bounds: list[float] | None = None,
-    models: list[str] | None = None,
-    within: str = "accuracy 0.5",
     baseline: str | None = None,
     baseline_prediction: str | None = None,
     baseline_score: str | None = None,
     threshold: float = 0.5,
-    choosing_size: float = 0.2,
-    final_size: float = 0.2,
-    confidence: float = 0.95,
-    seed: int = at_least(0, 0),
-    groups: Literal["each", "intersection", "both"] = "each",
-    small_groups: Literal["error", "warn", "merge"] = "error",
-    min_group_size: int = at_least(1, 10),
-    no_group_worse: bool = False,
+    choices: SearchChoices,
     output: Output,
 ) -> None:
     """Search for less discriminatory alternatives.
@@ -57,10 +48,6 @@ def alternatives(
         The measures to limit; by default disparate_impact.
     bounds : NUMBER...
         The bounds of the first measure; by default four.
-    models : KIND...
-        Kinds of candidates; by default linear, mlp:16 and boosted.
-    within : "METRIC AMOUNT"
-        How much worse than the baseline an alternative may be: points of accuracy or auc, or log_loss.
     baseline : FOLDER
         The model to compare with, in a folder that train has written.
     baseline_prediction : COLUMN
@@ -69,22 +56,6 @@ def alternatives(
         A column of scores to compare with.
     threshold : float
         For --baseline-score alone: the least score that is selected.
-    choosing_size : SHARE
-        The share of the rows for choosing a candidate.
-    final_size : SHARE
-        The share of the rows that evaluate the chosen one.
-    confidence : float
-        The confidence level of the intervals, below 1.
-    seed : int
-        Seed of all random draws: the parts of the data, the initial parameters.
-    groups : str
-        With several sensitive columns: the groups of each column, their intersections, or both.
-    small_groups : str
-        Groups of few rows: raise an error, leave them out of the limits, or merge them.
-    min_group_size : int
-        Groups with fewer rows count as small.
-    no_group_worse : bool
-        Keep the limits by raising rates only: no group's selection rate falls below that without limits.
 
     Examples
     --------
@@ -107,23 +78,13 @@ def alternatives(
         raise ValueError(
             "--baseline names a model, but --baseline-prediction and --baseline-score name columns; give one kind."
         )
-    from fairbound.studies import KINDS, AlternativeSearch, SearchPlan, Tolerance, compared_measures, grids, write_lock
+    from fairbound.studies import AlternativeSearch, SearchPlan, compared_measures, grids, write_lock
 
     resolved = compared_measures(measures or "disparate_impact")
     plan = SearchPlan(
         measures=resolved,
         bounds=grids(resolved, None if bounds is None else {resolved[0].name: bounds}),
-        models=tuple(models or KINDS),
-        tolerance=Tolerance.parse(within),
-        choosing_size=choosing_size,
-        final_size=final_size,
-        confidence=confidence,
-        seed=seed,
-        groups=groups,
-        small_groups=small_groups,
-        min_group_size=min_group_size,
-        max_categories=reading.max_categories,
-        no_group_worse=no_group_worse,
+        **choices.get_params(deep=False),
     )
     with fresh_folder(out) as folder:
         with output.stage(f"Reading {source}"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from fairbound._settings import at_least
+from fairbound._settings import Count
 from fairbound._words import TextTable, number
 from fairbound.cli.endings import KEPT, NOT_KEPT
 from fairbound.cli.names import option_name
@@ -131,7 +131,7 @@ def audit(
     require: list[str] | None = None,
     significance: bool = False,
     reference: list[str] | None = None,
-    min_group_size: int = at_least(1, 1),
+    min_group_size: Count = 1,
     confidence: float = 0.95,
     form: Literal["tables", "ll144"] = "tables",
     out: str | None = None,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fairbound._settings import at_least
+from fairbound._settings import Seed
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
-from fairbound.cli.options import ReadingOptions, StudyOptions, command
+from fairbound.cli.options import ReadingOptions, command
 from fairbound.cli.output import Output, finishing, fresh_folder
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ HELD_OUT, CONFIDENCE = 0.3, 0.95
 
 
 @command("demo")
-def demo(*, out: str | None = None, seed: int = at_least(0, 0), output: Output) -> None:
+def demo(*, out: str | None = None, seed: Seed = 0, output: Output) -> None:
     """Show all steps on the shipped Law School data.
 
     The steps: the labels by race; a model without limits, and one with a ratio of selection rates of at least 0.9; the
@@ -48,22 +48,22 @@ def demo(*, out: str | None = None, seed: int = at_least(0, 0), output: Output) 
     from fairbound._json import plain
     from fairbound.cli.inputs import load
     from fairbound.cli.studying import run_study, show_frontier
-    from fairbound.studies import Study, summary_tables, write_files
+    from fairbound.studies import Study, StudySettings, summary_tables, write_files
 
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fairbound-demo-")) / DATA
     with fresh_folder(place) as folder:
         data = load(DATA, ReadingOptions(sensitive=[GROUPS]))
         _head(output, "1. The labels by race, before any model")
         output.text(repr(data.describe(GROUPS)))
-        training = StudyOptions(test_size=HELD_OUT, seed=seed, model="linear")
-        study = Study(data, training.settings(LIMIT, BOUNDS))
+        chosen: dict[str, Any] = {"test_size": HELD_OUT, "seed": seed, "model": "linear"}
+        study = Study(data, StudySettings.build(LIMIT, BOUNDS, **chosen))
         interrupts = [run_study(study, output)]
         if study.interrupted and not study.frontier:
             raise interrupts[0].exception
-        roomy = Study(data, training.settings(LIMIT, margin="auto"))
+        roomy = Study(data, StudySettings.build(LIMIT, margin="auto", **chosen))
         interrupts.append(run_study(roomy, output))
         # Calibration rows are held out to test the models, so fewer rows are left for training.
-        certain = Study(data, training.settings(LIMIT, confidence=CONFIDENCE))
+        certain = Study(data, StudySettings.build(LIMIT, confidence=CONFIDENCE, **chosen))
         interrupts.append(run_study(certain, output))
         with finishing(output):
             write_files(study, folder)

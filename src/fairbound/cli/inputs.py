@@ -85,10 +85,10 @@ def load_parts(
     if test_file is None:
         return data, None
     if is_known_dataset(source):
-        raise ValueError(f"{source!r} is a known data set, and --test-file is for files; leave it out.")
+        raise ValueError(f"{source!r} is a known data set, so its held-out rows cannot be a file; give --test a share.")
     held_out = load(test_file, reading, quiet=quiet, like=data, **how)
     if len({each.code for each in held_out.label_values}) < 2:
-        raise ValueError(f"All rows of {test_file} (--test-file) have the same label; give rows of at least two.")
+        raise ValueError(f"All rows of {test_file} (--test) have the same label; give rows of at least two.")
     return data, held_out
 
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairbound._errors import need_torch
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def shared_run() -> Iterator[Processes | None]:
     if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(os.environ):
         yield None
         return
+    need_torch("Several processes need")
     import torch
     import torch.distributed as dist
 

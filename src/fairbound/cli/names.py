@@ -12,15 +12,17 @@ OTHERS = {
     "choosing_size": "--choosing",
     "final_size": "--final",
     "form": "--format",
+    "groups.min_size": "--min-group-size",
+    "groups.small": "--small-groups",
     "jobs": "--jobs -j",
     "limits": "--require --limit",
     "listed": "--list",
+    "loss.regularizers": "--regularizer",
     "measures": "--measure",
     "out": "--out -o",
     "quiet": "--quiet -q",
-    "regularizers": "--regularizer",
     "surrogates": "--surrogate",
-    "test_size": "--test",
+    "training": "--epochs",
 }
 """Options that are not called as the argument."""
 
@@ -30,6 +32,7 @@ SYNONYMS = {
     "constraints": "require",
     "pos_label": "positive",
     "sample_weight": "weight",
+    "test_size": "test",
     "y": "target",
 }
 """Arguments of the library whose values come from the option of another argument."""
@@ -37,7 +40,7 @@ SYNONYMS = {
 
 def names_of(argument: str) -> list[str]:
     """Return the names of the option of an argument, the long one first."""
-    return OTHERS.get(argument, f"--{argument.replace('_', '-')}").split()
+    return OTHERS.get(argument, f"--{argument.rpartition('.')[2].replace('_', '-')}").split()
 
 
 def option_name(argument: str, *value: Any) -> str:

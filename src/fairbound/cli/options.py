@@ -9,19 +9,16 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, dataclass, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, is_dataclass, replace
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from fairbound._errors import bad_value
 from fairbound._files import existing_file
-from fairbound._settings import Declared, at_least, settings_of
+from fairbound._settings import Declared, Range, Settings, settings_of
 from fairbound.cli.names import OPTIONS, names_of
-
-if TYPE_CHECKING:
-    from fairbound.fairness import Constraint
-    from fairbound.studies import StudySettings
 
 COMMANDS: dict[str, dict[str, Any]] = {}
 """The name of each command, with what typer needs of it."""
@@ -33,25 +30,24 @@ def command(name: str) -> Callable[[Run], Run]:
     """Return a decorator that makes a function a command; its help page is the docstring."""
 
     def register(function: Run) -> Run:
-        settings: list[Declared] = []
-        bundles: dict[str, tuple[Any, list[str]]] = {}
-        for each in settings_of(function):
-            own = [each]
-            if is_dataclass(each.kind):
-                own = [field for field in settings_of(each.kind) if field.help]
-                bundles[each.name] = each.kind, [field.name for field in own]
-            settings += own
+        stated = list(settings_of(function))
+        options = [each for one in stated for each in _options_of(one)]
         positional = function.__code__.co_varnames[: function.__code__.co_argcount]
 
         def run(context: typer.Context, **given: Any) -> None:
-            for each in settings:
-                each.check(given[each.name])
-            made = {one: kind(**{each: given.pop(each) for each in own}) for one, (kind, own) in bundles.items()}
+            for each in options:
+                value = each.read(given[_key(each)])
+                if each.shell.kind in _PLAIN:
+                    each.check(value)
+                elif get_origin(each.shell.kind) is Literal:
+                    replace(each, kind=each.shell.kind).check(value)
+                given[_key(each)] = value
+            made = {each.name: _made(each, given) for each in stated}
             made["output"].command = shlex.join([*context.command_path.split(), *context.meta["arguments"]])
-            function(**given, **made)
+            function(**made)
 
         parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-        parameters += [_parameter(each, each.name in positional) for each in settings]
+        parameters += [_parameter(each, each.name in positional) for each in options]
         run.__doc__, _, sections = (inspect.getdoc(function) or "").partition("\n\nParameters\n")
         examples = sections.partition("Examples\n--------\n")[2]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads these
@@ -65,25 +61,70 @@ def command(name: str) -> Callable[[Run], Run]:
     return register
 
 
+_PLAIN = (bool, float, int, str)
+
+
+def _key(declared: Declared) -> str:
+    """Return the name of the Python parameter behind an option, such as groups__small."""
+    return declared.name.replace(".", "__")
+
+
+def _options_of(declared: Declared) -> Iterator[Declared]:
+    """Yield the settings behind the options of a parameter: itself, or those of its record."""
+    if is_dataclass(declared.kind):
+        for each in _fields(declared.kind):
+            yield from _options_of(each)
+    elif declared.shell.kind is not None:
+        yield declared
+
+
+def _fields(kind: Any) -> list[Declared]:
+    """Return the settings of a record, by their names in messages; those without help are not for this command."""
+    if issubclass(kind, Settings):
+        return [replace(each, name=kind.full_name(each)) for each in settings_of(kind)]
+    return [each for each in settings_of(kind) if each.help]
+
+
+def _made(declared: Declared, given: dict[str, Any]) -> Any:
+    """Return the value of a parameter: that of its option, or the record of several."""
+    if not is_dataclass(declared.kind):
+        return given.get(_key(declared))
+    kind: Any = declared.kind
+    names = [each.name for each in settings_of(kind) if each.help or issubclass(kind, Settings)]
+    values = zip(names, (_made(each, given) for each in _fields(kind)), strict=True)
+    return kind(**{name: value for name, value in values if value is not None})
+
+
+def _metavar(shown: str) -> str:
+    """Return what a docstring says of the values of an option, unless it names a type of Python."""
+    return "" if re.match("(bool|float|int|str|sequence|function)\\b", shown) or '"' in shown[:1] else shown
+
+
 def _parameter(declared: Declared, positional: bool) -> inspect.Parameter:
     """Return the parameter that typer makes an argument or an option of."""
-    shown = "|".join(declared.choices) or declared.shown
-    known: dict[str, Any] = {"help": declared.help, "min": declared.least}
-    if shown not in ("bool", "float", "int", "str"):
+    shell = declared.shell
+    known: dict[str, Any] = {"help": declared.help}
+    if shell.kind in (int, float):
+        known["min"] = declared.range.least
+    words = declared.choices if shell.kind is str else get_args(shell.kind) if get_origin(shell.kind) is Literal else ()
+    shown = shell.shown or "|".join(map(str, words)) or _metavar(declared.shown)
+    if shown:
         known["metavar"] = shown
     required = declared.default is MISSING
     if required:
         known["show_default"] = False
     if declared.name == "data_dir":
         known["envvar"] = "FAIRBOUND_DATA"
-    kind = declared.kind if not declared.choices else str if required or declared.default is not None else str | None
+    default = declared.default or None if get_origin(shell.kind) is list else declared.default
+    kind = shell.kind if not words else str
+    kind = kind if required or default is not None else kind | None
     names = names_of(declared.name)
     if not positional:
         OPTIONS[declared.name] = names[0]
     return inspect.Parameter(
-        declared.name,
+        _key(declared),
         inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if required else declared.default,
+        default=inspect.Parameter.empty if required else default,
         annotation=Annotated[kind, typer.Argument(**known) if positional else typer.Option(*names, **known)],
     )
 
@@ -136,7 +177,7 @@ class DescribingOptions:
     missing: list[str] | None = None
     decimal: str | None = None
     categorical: list[str] | None = None
-    max_categories: int = at_least(2, 50)
+    max_categories: Annotated[int, Range(least=2)] = 50
     ignore: list[str] | None = None
     delimiter: str | None = None
     encoding: str = "utf-8"
@@ -156,85 +197,24 @@ class ReadingOptions(DescribingOptions):
     """
 
 
-HELD_OUT = 0.2  # the default share of the rows
+TEST = "0.2"
+"""What `--test` is by default."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyOptions:
-    """How the models of a study are trained and tested.
+def held_out(stated: str) -> tuple[float, str | None]:
+    """Return the share of the rows to hold out and the file of held-out rows, one of which `--test` says.
 
-    Parameters
-    ----------
-    model : auto|linear|mlp:32|boosted|lightgbm|forest
-        A linear model, a network with these hidden layers (mlp:64,32), or trees with a linear correction; auto chooses
-        between linear and boosted by cross-validated loss.
-    test_size : SHARE
-        The share of the rows to hold out; 0 for none. [default: 0.2]
-    test_file : FILE
-        A file of held-out rows, instead of a share of the first file.
-    seed : int
-        Seed of all random draws: the parts of the data, the initial parameters.
-    groups : str
-        With several sensitive columns: the groups of each column, their intersections, or both.
-    small_groups : str
-        Groups of few rows: raise an error, leave them out of the limits, or merge them.
-    min_group_size : int
-        Groups with fewer rows count as small.
-    no_group_worse : bool
-        Keep the limits by raising rates only: no group's selection rate falls below that without limits.
-    loss : str
-        The loss that training minimises.
-    class_weight : str
-        Give all classes the same weight in the loss; not in limits.
-    regularizers : TERM...
-        A term added to the loss: "demographic_parity * 2" (a squared measure), "l1 * 0.001" or "l2 * 0.01".
-    surrogates : NAME:SCALE...
-        The surrogate of all limits, or of each in order, such as "sigmoid:20"; by default that of the measure.
-    solver : str
-        Train by whole passes over the rows, or by mini-batches first; auto decides by the size.
-    batch_size : int
-        Rows of a mini-batch.
-    epochs : int
-        Passes over the rows by mini-batches.
-    constraint_share : SHARE
-        The share of the rows on which mini-batches evaluate the limits. [default: 1/3]
+    >>> held_out("0.3")
+    (0.3, None)
     """
-
-    model: str = "auto"
-    test_size: float | None = None
-    test_file: str | None = None
-    seed: int = at_least(0, 0)
-    groups: Literal["each", "intersection", "both"] = "each"
-    small_groups: Literal["error", "warn", "merge"] = "error"
-    min_group_size: int = at_least(1, 10)
-    no_group_worse: bool = False
-    loss: Literal["cross_entropy", "hinge"] = "cross_entropy"
-    class_weight: Literal["balanced"] | None = None
-    regularizers: list[str] | None = None
-    surrogates: list[str] | None = None
-    solver: Literal["auto", "quasi-newton", "stochastic"] = "auto"
-    batch_size: int | None = at_least(1, None)
-    epochs: int | None = at_least(1, None)
-    constraint_share: float | None = None
-
-    def settings(
-        self, limits: str | Iterable[Constraint | str], bounds: Sequence[float] | None = None, **further: Any
-    ) -> StudySettings:
-        """Return these options as the settings of a study; `further` are settings that other options have."""
-        from fairbound.studies import StudySettings
-
-        own = {**vars(self), "test_size": self._share()}
-        del own["test_file"]
-        return StudySettings.build(limits, bounds, **own, **further)
-
-    def _share(self) -> float:
-        """Return the share of the rows to hold out; 0 if a file has the held-out rows."""
-        if self.test_file is None:
-            return HELD_OUT if self.test_size is None else self.test_size
-        if self.test_size is not None:
-            raise ValueError("--test holds out a share of the rows, but --test-file names other rows; use one of them.")
-        existing_file(self.test_file)
-        return 0.0
+    try:
+        share = float(stated)
+    except ValueError:
+        existing_file(stated)
+        return 0.0, stated
+    if not 0 <= share < 1:
+        raise bad_value("test", share, "a share of the rows, from 0 (hold none out) to below 1, or a file")
+    return share, None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,8 +226,8 @@ class JournalOptions:
     resume : bool
         Continue a run that was killed or interrupted, from its journal; begin if there is none.
     checkpoint : SECONDS
-        Time between writes of the journal, a file beside --out that is removed at the end; 0 writes none.
+        Time between writes of the journal, a file beside --out that is removed at the end.
     """
 
     resume: bool = False
-    checkpoint: float = at_least(0.0, 5.0)
+    checkpoint: Annotated[float, Range(above=0)] = 5.0

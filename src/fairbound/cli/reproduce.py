@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fairbound._settings import at_least
+from fairbound._settings import Count, Range
 from fairbound._words import TextTable, lookup
 from fairbound.cli.endings import complain, exit_code
 from fairbound.cli.options import command
@@ -30,8 +30,8 @@ def reproduce(
     batches: bool = False,
     jobs: int = 1,
     out: str = "reproduction",
-    epochs: int | None = at_least(1, None),
-    rows: int | None = at_least(100, None),
+    epochs: Count | None = None,
+    rows: Annotated[int, Range(least=100)] | None = None,
     overwrite: bool = False,
     exact: bool = False,
     data_dir: str | None = None,

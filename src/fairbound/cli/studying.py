@@ -198,8 +198,6 @@ class Checkpoint:
         self.out, self.stated, self.output, self.processes = out, stated, output, processes
         self.interrupt = Interruptible()
         self.path = self.out.with_name(f"{self.out.name}.journal")
-        if stated.resume and not stated.checkpoint:
-            raise ValueError("--resume continues a journal, but --checkpoint 0 writes none: leave one of them out.")
         self.replaces = stated.resume and self.path.exists() and _was_interrupted(self.out)
         if not self.replaces:
             refuse_existing(self.out)
@@ -212,7 +210,7 @@ class Checkpoint:
         count = 1 if self.processes is None else self.processes.count
         from fairbound.training import Passes, open_journal
 
-        if not self.stated.checkpoint or (self.processes is not None and self.processes.rank):
+        if self.processes is not None and self.processes.rank:
             study.passes = Passes(None, self.processes)
             return
         self._journal = open_journal(

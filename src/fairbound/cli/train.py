@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from fairbound._errors import together
 from fairbound._files import as_utf8
-from fairbound.cli.options import JournalOptions, ReadingOptions, StudyOptions, command
+from fairbound._study_settings import FrontierChoices, StudyChoices
+from fairbound.cli.options import TEST, JournalOptions, ReadingOptions, command, held_out
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ def train(
     *,
     out: str,
     require: list[str] | None = None,
-    confidence: float | None = None,
-    margin: str = "auto",
     reading: ReadingOptions,
     memory: str | None = None,
-    training: StudyOptions,
+    test: str = TEST,
+    choices: StudyChoices,
     journal: JournalOptions,
     output: Output,
 ) -> None:
@@ -46,13 +46,10 @@ def train(
         A folder to create.
     require : LIMIT...
         A limit, such as "disparate_impact >= 0.8".
-    confidence : float
-        Keep the limits on unseen rows with this confidence; holds out calibration rows.
-    margin : auto|PROBABILITY|none
-        Tighten the limits just enough to hold on new rows with this probability, by the forecast; auto is two thirds,
-        and none keeps them on the training rows alone.
     memory : SIZE
         Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
+    test : SHARE|FILE
+        The share of the rows to hold out, 0 for none; or a file of held-out rows.
 
     Examples
     --------
@@ -85,26 +82,15 @@ def train(
             place, output = own_output(processes, Path(out), output, scratch)
             saved = Checkpoint(place, journal, output, processes)
             check_source(source, folders=True)
-            settings = training.settings(
-                require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
-            )
-            if confidence is not None and reading.weight is not None:
-                raise ValueError(
-                    "--confidence and --weight cannot be combined: the confidence holds for unweighted rows only."
-                )
+            share, file = held_out(test)
+            from fairbound.studies import StudySettings
+
+            settings = StudySettings.build(require or (), **{**choices.get_params(deep=False), "test_size": share})
             budget = parse_memory(memory)
-        study, found = write_study(source, Path(out), settings, reading, training.test_file, budget, saved)
+        study, found = write_study(source, Path(out), settings, reading, file, budget, saved)
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
     exit_after(study, saved, kept=study.kept)
-
-
-def as_margin(stated: str) -> float | str | None:
-    """Return the margin as a number if it is one, else as text; the settings reject any text but "auto"."""
-    try:
-        return None if stated == "none" else float(stated)
-    except ValueError:
-        return stated
 
 
 def _show(output: Output, study: Study, out: str) -> None:
@@ -145,7 +131,8 @@ def frontier(
     require: list[str] | None = None,
     no_models: bool = False,
     memory: str | None = None,
-    training: StudyOptions,
+    test: str = TEST,
+    choices: FrontierChoices,
     journal: JournalOptions,
     output: Output,
 ) -> None:
@@ -172,6 +159,8 @@ def frontier(
         Write only the chosen model, not one per bound.
     memory : SIZE
         Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
+    test : SHARE|FILE
+        The share of the rows to hold out, 0 for none; or a file of held-out rows.
 
     Examples
     --------
@@ -193,11 +182,14 @@ def frontier(
     saved = Checkpoint(Path(out), journal, output)
     check_source(source, folders=True)
     limit, grid = swept_limit(measure, bounds, choose)
-    settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
-    budget = parse_memory(memory)
-    study, found = write_study(
-        source, Path(out), settings, reading, training.test_file, budget, saved, models=not no_models
+    share, file = held_out(test)
+    from fairbound.studies import StudySettings
+
+    settings = StudySettings.build(
+        [limit, *(require or ())], grid, **{**choices.get_params(deep=False), "test_size": share}
     )
+    budget = parse_memory(memory)
+    study, found = write_study(source, Path(out), settings, reading, file, budget, saved, models=not no_models)
     output.text()
     show_frontier(output, study.summary)
     show_notes(output, study.summary)

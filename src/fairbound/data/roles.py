@@ -41,6 +41,8 @@ class Roles:
         for name in ("sensitive", "categorical", "ignore"):
             given[name] = tuple(_names(given.get(name, ()), name))
         found = cls(target=target, **given | {"bands": given.get("bands") or {}})
+        if not isinstance(found.weight, str | None):
+            raise InputTypeError("{weight=value} must be the name of a column.", value=found.weight)
         if not isinstance(found.sensitive_as_input, bool):
             raise InputTypeError("{sensitive_as_input=value} must be True or False.", value=found.sensitive_as_input)
         most = found.max_categories

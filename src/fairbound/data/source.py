@@ -58,13 +58,12 @@ encoding
     def of(cls, given: Any) -> Source | None:
         """Return the source that is given as X; None for a table or an array in memory.
 
-        Tables of pandas, polars and pyarrow are streams, too, but they are in memory already.
+        Tables and columns of pandas, polars and pyarrow are streams, too, but they are in memory already.
         """
         if isinstance(given, Source):
             return given
-        if isinstance(given, str | os.PathLike) or (is_stream(given) and not nw.dependencies.is_into_dataframe(given)):
-            return cls(given)
-        return None
+        known = nw.dependencies.is_into_dataframe(given) or nw.dependencies.is_into_series(given)
+        return cls(given) if isinstance(given, str | os.PathLike) or (is_stream(given) and not known) else None
 
     @property
     def folder(self) -> Path:

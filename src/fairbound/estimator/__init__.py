@@ -1,27 +1,35 @@
 """The scikit-learn classifier: inputs, groups, encoder, fit, confidence, result, predictions and scorers."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from fairbound._errors import (
     ForecastWarning,
     InputScaleWarning,
     LimitWarning,
     PositiveLabelWarning,
     SmallGroupWarning,
+    need_torch,
 )
 from fairbound.estimator.base import BaseModel, CodedColumns, EncodedColumns, RawColumns, base_name, is_a
 from fairbound.estimator.classifier import ConstrainedClassifier
 from fairbound.estimator.columns import FARTHEST, CategoryColumn, NumberColumn
-from fairbound.estimator.correction import BaseResult, Corrected, ScoreScale
+from fairbound.estimator.correction import BaseResult, ScoreScale
 from fairbound.estimator.cross_fitting import FittedBase
-from fairbound.estimator.encoder import TableEncoder, module_inputs
+from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.frontier import FrontierModel
 from fairbound.estimator.inputs import Inputs, share_inputs
-from fairbound.estimator.modules import FeedForward
-from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
+from fairbound.estimator.models import logits, model_inputs
+from fairbound.estimator.parameters import checked
 from fairbound.estimator.reached import LimitResult
+from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
-from fairbound.training import L2, LOSSES, SmoothedL1, SquaredMeasure, as_regularizers
+from fairbound.training import L2, LOSSES, LinearModel, SmoothedL1, SquaredMeasure, as_model, as_regularizers
+
+if TYPE_CHECKING:
+    from fairbound.estimator.networks import Corrected, FeedForward
 
 __all__ = [
     "FARTHEST",
@@ -45,6 +53,7 @@ __all__ = [
     "Inputs",
     "LimitResult",
     "LimitWarning",
+    "LinearModel",
     "NumberColumn",
     "PositiveLabelWarning",
     "RawColumns",
@@ -56,11 +65,21 @@ __all__ = [
     "SquaredMeasure",
     "TableEncoder",
     "Temperature",
+    "as_model",
     "as_regularizers",
     "base_name",
+    "checked",
     "cross_fitted_scores",
     "is_a",
+    "logits",
     "make_fairness_scorer",
-    "module_inputs",
+    "model_inputs",
     "share_inputs",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Corrected", "FeedForward"):
+        need_torch("Networks need")
+        return getattr(import_module("fairbound.estimator.networks"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,7 +29,8 @@ from fairbound._values import as_array
 from fairbound.estimator.columns import CategoryColumn
 from fairbound.estimator.encoder import TableEncoder, encode, fitted_encoder
 from fairbound.estimator.inputs import Inputs
-from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.parameters import Parameters
+from fairbound.estimator.rows import Data
 
 Floats = NDArray[np.float64]
 
@@ -64,15 +65,11 @@ def _inner(base: Any) -> Any:
 
 def check_base(params: Parameters) -> None:
     """Raise an error if `base=` is not a classifier with scores."""
-    base = params.base
+    base = params.base.classifier
     if base is None:
         return
     if isinstance(base, type):
         raise InputTypeError("{base=} is the class {name}.", "Give an instance, {name}().", name=base.__name__)
-    if params.module is not None:
-        raise InputError(
-            "{base=} and {module=} cannot be combined.", "Set the layers of the correction of a base with {hidden=}."
-        )
     if not hasattr(base, "fit"):
         raise InputTypeError(
             "{base=base} has no method fit.", "Give a classifier, such as HistGradientBoostingClassifier().", base=base
@@ -206,14 +203,14 @@ def choose_columns(params: Parameters, data: Data, encoder: Any) -> Columns:
     encoder : transformer, or None
         The fitted encoder of the correction.
     """
-    base, stated = params.base, params.preprocessing
+    base, stated = params.base.classifier, params.encoder
     if wants_raw(base):
         return RawColumns()
     if encoder is not None and not isinstance(encoder, TableEncoder):
         return EncodedColumns(params, encoder)
     if not is_a(base, "HistGradientBoostingClassifier", "LGBMClassifier") or stated is None:
         return EncodedColumns(None, encoder)
-    categorical = stated.categorical if isinstance(stated, TableEncoder) else params.categorical
+    categorical = stated.categorical if isinstance(stated, TableEncoder) else None
     # HistGradientBoostingClassifier has a bin for each category; "(missing)" may take one more.
     most = max(2, base.max_bins - 1) if hasattr(base, "max_bins") else MOST_CODES
     codes = TableEncoder(categorical=categorical, max_categories=most, scale=False)

@@ -12,21 +12,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from fairbound._errors import InputError
 from fairbound.data import as_seed, draw_parts
 from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, choose_in_order
-from fairbound.estimator.modules import logits
-from fairbound.estimator.parameters import stated_solver
+from fairbound.estimator.models import logits, plain_model
+from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.rows import Data
 from fairbound.estimator.unseen import Outlook, exact_rates, is_constant, rate_distribution
 from fairbound.evaluation import Certificate, Forecast, Verdict, certify, room_within, sides_in_words, with_reserve
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, is_divided
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, is_divided
 from fairbound.sqp import Status
 from fairbound.training import FitSeries, TrainingProblem, TrainingResult, choose_status
 
@@ -34,22 +32,8 @@ TRIED = (0.97, 0.75, 0.5, 0.25)
 """The strictness of the models that are tried on training rows, to place the second start; the last if none can be."""
 
 
-def check_confident(params: Parameters, data: Data) -> None:
-    """Reject settings incompatible with `confidence=`."""
-    if not as_constraints(params.constraints):
-        raise InputError(
-            "{confidence=value} needs at least one limit.", "Give limits with {constraints=}.", value=params.confidence
-        )
-    if params.warm_start:  # its last model may have learnt from rows that are now held back
-        raise InputError("{confidence=} does not work with {warm_start=True}.", "Leave one of them out.")
-    if params.small_groups != "error":
-        raise InputError(
-            "{confidence=} does not work with {small_groups=policy}.",
-            "Use {small_groups='error'}.",
-            policy=params.small_groups,
-        )
-    if stated_solver(params) == "stochastic":
-        raise InputError("{confidence=} does not work with {solver='stochastic'}.", "Use {solver='auto'}.")
+def check_testable(data: Data) -> None:
+    """Raise an error for rows that `confidence=` cannot test limits on."""
     for column, values in (data.groups or {}).items():
         if is_divided(values):
             raise InputError(
@@ -60,7 +44,7 @@ def check_confident(params: Parameters, data: Data) -> None:
     if data.cell_weights.min() < data.cell_weights.max():
         raise InputError(
             "{confidence=} does not work with different weights of rows in the limits.",
-            "Use {constraint_weight='none'}, or leave out {confidence=}.",
+            "Use {groups.weight='none'}, or leave out {confidence=}.",
         )
 
 
@@ -82,7 +66,7 @@ def set_apart(
         if calibration_set is not None:
             raise InputError("{calibration_set=} needs {confidence=}.", "Give both, or neither.")
         return data, None
-    check_confident(params, data)
+    check_testable(data)
     if calibration_set is None:
         return hold_back(params, data)
     return data, read("calibration_set", calibration_set)
@@ -90,7 +74,7 @@ def set_apart(
 
 def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
-    share = float(params.calibration_size)
+    share = float(params.confidence.calibration_size)
     Cells.build(data.y, data.groups)  # raises the usual error if all labels are the same
     codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
     columns = list((data.groups or {}).values())
@@ -98,8 +82,8 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
         rows = draw_parts(codes, columns, share, as_seed(params.random_state), data.positions)
     except ValueError as error:
         raise InputError(
-            "{confidence=} holds back {calibration_size=share} of the rows, and {rows} rows are too few to have every "
-            "label and group in both parts.",
+            "{confidence.calibration_size=share} is the share of the rows to hold back, and {rows} rows are too few to "
+            "have every label and group in both parts.",
             "Give more rows, or merge groups.",
             share=share,
             rows=len(data.y),
@@ -130,23 +114,23 @@ class Certification:
         self._check_rows()
         self._check_limits()
 
-    def test(self, rows: Data, decisions: Tensor, share: float = 1.0) -> Certificate:
+    def test(self, rows: Data, decisions: NDArray[np.int64], share: float = 1.0) -> Certificate:
         """Return the certificate of decisions about some rows, at a share of the level."""
-        confidence = float(self.params.confidence)
+        confidence = float(self.params.confidence.level)
         return certify(
             rows.y,
-            self.classes[decisions.numpy()],
+            self.classes[decisions],
             rows.groups,
             self.limits,
             confidence=confidence if share == 1.0 else 1.0 - share * (1.0 - confidence),
-            groups=self.params.groups,
+            groups=self.params.groups.combine,
             pos_label=self.problem.cells.classes[1] if len(self.classes) == 2 else None,
         )
 
     def choose(
         self, outlook: Outlook, inputs: NDArray[np.float64], callback: Any
     ) -> tuple[TrainingResult, CertifiedChoice]:
-        """Train the sequence, test it, and leave the chosen model in the problem's module.
+        """Train the sequence, test it, and leave the chosen model in the problem.
 
         The result refers to the requested limits.  A model that was trained for stricter limits is not optimal for
         them, so its status is never "converged".
@@ -165,15 +149,15 @@ class Certification:
             problem,
             outlook.Z,
             loss_weights=outlook.weights,
-            precision=torch.float64,
+            precision=np.float64,
             callback=callback,
             **outlook.options,
         )
         sequence = ModelSequence(series, self._tightened(series, outlook.Z))
 
-        def test(parameters: Tensor, share: float) -> Certificate:
+        def test(parameters: NDArray[np.float64], share: float) -> Certificate:
             problem.assign(parameters)
-            found = logits(problem.module, inputs, len(self.classes))
+            found = logits(plain_model(problem), inputs, len(self.classes))
             return self.test(self.calibration, decide(found, problem.threshold), share)
 
         choice = choose_in_order(sequence.at, test, starts)
@@ -193,13 +177,13 @@ class Certification:
         The way is that of the model without limits, which the series has just found.
         """
         system = self.problem.system
-        found = logits(series.problem.module, Z, len(self.classes))
+        found = logits(plain_model(series.problem), Z, len(self.classes))
         room = room_within(system, exact_rates(system, decide(found, self.problem.threshold)))
         return lambda share: with_reserve(system, share * room)
 
     def _place_start(self, outlook: Outlook) -> float:
         """Return the strictness at which a model is likeliest to pass, by cross-validation on the training rows."""
-        decided = {share: torch.zeros(len(self.data.y), dtype=torch.int64) for share in TRIED}
+        decided = {share: np.zeros(len(self.data.y), dtype=np.int64) for share in TRIED}
         tightened: Callable[[float], list[Constraint]] | None = None
         for out, series in outlook.series():
             tightened = tightened or self._tightened(series, outlook.Z)  # the same for all folds
@@ -218,7 +202,7 @@ class Certification:
 
     def _check_rows(self) -> None:
         """Reject calibration rows without a label or a group: it has no rate, so the limits would pass without it."""
-        found = Cells.build(self.calibration.y, self.calibration.groups, groups=self.params.groups)
+        found = Cells.build(self.calibration.y, self.calibration.groups, groups=self.params.groups.combine)
         lacking = [label for label in self.problem.cells.classes if label not in found.classes]
         if lacking:
             raise ValueError(f"No calibration row has the label {lacking[0]!r}: hold more rows back.")
@@ -233,7 +217,7 @@ class Certification:
 
     def _check_limits(self) -> None:
         """Reject limits that no number of rows could certify."""
-        labels = torch.from_numpy(np.argsort(self.classes)[np.searchsorted(np.sort(self.classes), self.calibration.y)])
+        labels = np.argsort(self.classes)[np.searchsorted(np.sort(self.classes), self.calibration.y)]
         # Use the labels in place of decisions: a limit that cannot be certified for them cannot be for any decisions.
         for limit, found in zip(self.limits, self.test(self.calibration, labels).limits, strict=True):
             if found.verdict is Verdict.NOT_CERTIFIABLE:
@@ -258,13 +242,13 @@ def _room(certificate: Certificate) -> float:
 
 
 def forecast_rows(
-    problem: TrainingProblem, module: nn.Module, inputs: NDArray[np.float64], data: Data, params: Parameters
+    problem: TrainingProblem, model: Any, inputs: NDArray[np.float64], data: Data, params: Parameters
 ) -> Forecast:
     """Return the forecast from calibration rows.  They had no part in training, so there is no optimism."""
-    decisions = decide(logits(module, inputs, problem.cells.n_labels), problem.threshold)
-    same = is_constant(problem, module, inputs, decisions)
+    decisions = decide(logits(model, inputs, problem.cells.n_labels), problem.threshold)
+    same = is_constant(problem, model, inputs, decisions)
     try:
-        cells = Cells.build(data.y, data.groups, groups=params.groups, pos_label=params.pos_label)
+        cells = Cells.build(data.y, data.groups, groups=params.groups.combine, pos_label=params.pos_label)
         system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
     except ValueError as error:
         return Forecast(rows="calibration", reason=str(error))

@@ -1,9 +1,10 @@
-"""The scikit-learn classifier whose decisions keep stated limits: its parameters, `fit`, `frontier` and `save`.
-
-`predictor` has `predict` and all other methods that take new rows.
+"""The scikit-learn classifier whose decisions keep stated limits.
 
 `result_` is counted from the decisions that `predict` makes on the training rows.  With a base model it is counted on
 cross-fitted rows: each is scored by a base that has not seen it (`fairbound.estimator.cross_fitting`).
+
+`predict` encodes the columns, computes logits in double precision, and compares them with the threshold.  It does not
+need the group, it is deterministic, and the decision of a row does not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -11,134 +12,104 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
-from torch import nn
+from sklearn.utils.validation import check_is_fitted
 
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training
+from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
-from fairbound.estimator.columns import learn_names
+from fairbound.estimator.columns import check_names, learn_names
+from fairbound.estimator.correction import read_base_score
+from fairbound.estimator.cross_fitting import FittedBase
+from fairbound.estimator.encoder import encode
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.modules import last_network
+from fairbound.estimator.models import coefficients, last_model, logits, model_inputs
 from fairbound.estimator.parameters import (
-    ALLOWED,
     NamedParameters,
     check_early_stopping,
-    check_frontier,
-    check_margin,
+    checked,
     checked_resume,
+    need_all_rows,
+    present_processes,
+    refuse_together,
 )
-from fairbound.estimator.predictor import Predictor
+from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, read_data, read_further
+from fairbound.estimator.rows import Data, read_data, read_further, read_labels, read_weights
 from fairbound.estimator.shared import fit_shared
+from fairbound.estimator.small_groups import align_groups
 from fairbound.estimator.sources import from_source
-from fairbound.fairness import Constraint
-from fairbound.training import Effort, Passes, Processes, resumed
+from fairbound.fairness import Cells, Constraint, decide, logit, probabilities
+from fairbound.training import Passes, resumed
+
+if TYPE_CHECKING:
+    pass
+
+ENCODED_AT_ONCE = 2**16
+"""Rows that are encoded at once, which bounds the memory of a prediction."""
 
 
-class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
+@dataclass(eq=False, repr=False)
+class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     """A classifier trained under limits on measured disparities between groups.
+
+    Rare settings are in records: `groups=Groups(min_size=20)`, and in a search `groups__min_size`.  In place of a
+    record, a plain value stands for its first setting: `groups="both"` is `groups=Groups("both")`.
 
     Parameters
     ----------
     constraints : Constraint, str, or several
         The limits, such as `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Without any, the result is a plain
         classifier, which needs no groups.
-    hidden : sequence of int
-        Widths of the hidden layers; () gives a linear model.
-    module : torch.nn.Module, or function of (n_inputs, n_outputs), optional
-        Your own network, in place of `hidden`.  A module is copied, a function is called.  It returns logits: one per
-        row for two classes, one per class for more.
-    base : classifier, optional
+    hidden : sequence of int, torch.nn.Module, or function of (n_inputs, n_outputs)
+        Widths of the hidden layers; () gives a linear model.  Or your own network: a module, which is copied, or a
+        function that makes one.  It returns logits: one per row for two classes, one per class for more.
+    base : classifier, or Base, optional
         Any scikit-learn classifier with `predict_proba` or `decision_function`, such as boosted trees, a forest or a
         pipeline.  The model is then v · base score + correction.  The correction is computed from the columns; `hidden`
-        sets its layers.  Boosters get categories as codes, pipelines get X unchanged, all others the encoded columns.
-    cv : int, splitter, or "prefit"
-        The folds for the scores of the training rows, with the same shares of labels and groups.  Each row is scored by
-        a base that has not seen it.  "prefit" uses a fitted base as it is: give rows that it has not seen.
-    ensemble : bool
-        Whether `predict` averages the base models of the folds, in place of one base refitted on all rows.
-    correction : {"columns", "groups", "both"}
-        The inputs of the correction: the encoded columns; estimates of the group; or both.  Copies of the base estimate
-        the group from the columns.  This needs large groups, and the model then contains an estimate of the group.
+        sets its layers.
     objective : {"accuracy", "loss"}
         What is best under the limits: the most accurate decisions, or the least loss.
-    solver : {"auto", "quasi-newton", "stochastic"}
-        How to train: by passes over all rows, or by mini-batches first and passes over all rows at the end.  "auto"
-        takes mini-batches only for very large data.  Networks with Dropout or BatchNorm need "stochastic".
-    batch_size, epochs, constraint_share : numbers, optional
-        For mini-batches: rows per batch, passes (half of them without limits), share of rows for the limits (1/3).
-    early_stopping : bool
-        If True, return the model with the least loss on the rows of `eval_set`, among those that keep the limits on the
-        training rows.  `fit` then needs `eval_set`.
-    loss : str or function of (logits, labels)
-        "cross_entropy", "hinge", or a function that returns one value per row, as torch's losses do with
-        `reduction="none"`.
-    regularizers : sequence of SquaredMeasure, SmoothedL1, L2, or texts such as "demographic_parity * 2"
-        Terms added to the loss: a measure's squared surrogate with its weight (1/λ in the paper), or a norm.
-    class_weight : "balanced", dict of label to number, or None
-        Weights of the classes in the loss, as in scikit-learn.  Limits and accuracy are not weighted.
+    loss : str, function of (logits, labels), or Loss
+        What training minimises: "cross_entropy", "hinge", or a function that returns one value per row.  `Loss` has
+        also regularisers, `l2` and `class_weight`.
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
-    l2 : float or "auto"
-        Weight of ½‖w‖² in the objective; with a base, w are the weights of the correction only.  "auto" is 1 / rows, as
-        in scikit-learn, with fan-in times the weight in networks; with a base, 1 / (rows of the smallest group).
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.
-    confidence : float, optional
-        Keep the limits on unseen rows, too, at this confidence level, such as 0.95.  A part of the rows is held back
-        for calibration.  Models from strict to loose are trained on the others and tested on that part; the confidence
-        level accounts for all tests.  The loosest model that passes is returned, with its certificate.
     margin : "auto", float, or None
         Tighten the limits in training just enough that, by the forecast in `result_`, they hold on new rows with this
         probability, such as 0.8; "auto" is 2/3.  All rows are trained on.  Unlike `confidence`, it proves nothing.
-    forecast : bool
-        Whether `result_.forecast` says what the limits will be on new rows.  It takes five fits more.
-    calibration_size : float
-        The share of the rows that `confidence` holds back, with the same shares of labels and groups.
+    confidence : float, or Confidence, optional
+        Keep the limits on unseen rows, too, at this confidence level, such as 0.95.  A part of the rows is held back
+        for calibration.  Models from strict to loose are trained on the others and tested on that part; the confidence
+        level accounts for all tests.  The loosest model that passes is returned, with its certificate.
     sensitive_columns : column name or number, or several, optional
         The columns of X that hold the groups; then `fit(X, y)` needs nothing else.
-    sensitive_as_input : bool
-        Whether these columns are also inputs of the model.  `predict` then needs them.
-    groups : {"each", "intersection", "both"}
-        With several group columns: limit each of them, their intersections, or both.
-    missing_groups : {"ignore", "group"}
-        Rows whose group is missing either count in the loss only, or form their own group.
-    small_groups : {"error", "warn", "merge"}
-        What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out of the limits with a
-        warning, or merge them.
-    min_group_size : int
-    no_group_worse : bool, or name of a rate
-        If set, no group's selection rate (or the named rate) may fall below that in the model without limits, which is
-        trained first.  So the limits are kept by raising rates only.  `result_.limits` lists these floors, too.
-    constraint_weight : {"same", "none"} or array of shape (n,)
-        Weights of the rows in the limits: the sample weights, equal weights, or this array.
-    preprocessing : "auto", transformer, or None
-        How X is encoded: "auto" uses a `TableEncoder`; a transformer is copied and fitted on the training rows; None
-        accepts numbers only.  With None, built-in networks still scale their inputs, and a `module` gets them as is.
-    categorical : sequence of column names or numbers, optional
-        Columns of numbers that are categories, such as codes.
-    max_categories : int
-        Largest number of 0/1 columns that encode one category.
-    effort : Effort, optional
-        The phases of the solver.
-    warm_start : bool
-        Whether `fit` starts from the model of the last fit, and keeps its preprocessing.
+    groups : {"each", "intersection", "both"}, or Groups
+        With several group columns: limit each of them, their intersections, or both.  `Groups` says what happens with
+        small groups and missing ones, and more.
+    encoder : "auto", transformer, or None
+        How X is encoded: "auto" uses a `TableEncoder`; a transformer, such as `TableEncoder(categorical=["code"])`, is
+        copied and fitted on the training rows; None accepts numbers only.  With None, built-in networks still scale
+        their inputs, and your own module gets them as is.
+    training : "auto", int, or Training
+        The number of passes by mini-batches, 0 for whole passes only; "auto" takes mini-batches only for very large
+        data.  `Training` has their size, early stopping, warm starts, the device, and the effort of the solver.
     random_state : int, RandomState or None
         Seed of the initial parameters, of mini-batches, and of the rows that are held back.  The same number gives the
         same model, bit for bit, for the same number of threads.  None draws a seed.
-    device : str or torch.device, optional
-        Where the network is trained, such as "cuda".  Predictions are always made on the CPU, in double precision.
-    distributed : {"auto", "off"}
-        Inside a process group of torch.distributed, "auto" fits one model to the rows of all processes.
     callbacks : function, or sequence of functions
         Each is called with every row of the history.  If one returns True, the fit ends with the best model found.
     verbose : int
@@ -158,9 +129,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
     encoder_ : transformer, or None
         Encodes X as numbers.
     encoded_names_ : list of str
-        The inputs of the module.
-    module_ : torch.nn.Module
-        The trained network, in double precision.
+        The inputs of the model.
+    model_ : LinearModel or torch.nn.Module
+        The trained model, in double precision.
     base_ : FittedBase, or None
         The base that scores new rows; its `estimators` are the fitted ones.
     base_score_ : array, or None
@@ -190,92 +161,23 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
     # With metadata routing enabled, groups are routed to `fit` without `set_fit_request`.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    _parameter_constraints = ALLOWED  # checked by `_validate_params`
-
-    def __init__(
-        self,
-        constraints: Constraint | str | Iterable[Constraint | str] = (),
-        *,
-        hidden: Sequence[int] = (),
-        module: nn.Module | Callable[[int, int], nn.Module] | None = None,
-        base: Any = None,
-        cv: Any = 5,
-        ensemble: bool = False,
-        correction: str = "columns",
-        objective: Literal["accuracy", "loss"] = "accuracy",
-        solver: str = "auto",
-        batch_size: int | None = None,
-        epochs: int | None = None,
-        constraint_share: float | None = None,
-        early_stopping: bool = False,
-        loss: Any = "cross_entropy",
-        regularizers: Any = (),
-        class_weight: Any = None,
-        threshold: float = 0.5,
-        l2: float | Literal["auto"] = "auto",
-        pos_label: Any = None,
-        confidence: float | None = None,
-        margin: float | Literal["auto"] | None = None,
-        forecast: bool = True,
-        calibration_size: float = 0.3,
-        sensitive_columns: Any = None,
-        sensitive_as_input: bool = False,
-        groups: str = "each",
-        missing_groups: str = "ignore",
-        small_groups: str = "error",
-        min_group_size: int = 10,
-        no_group_worse: bool | str = False,
-        constraint_weight: Any = "same",
-        preprocessing: Any = "auto",
-        categorical: Sequence[Any] | None = None,
-        max_categories: int = 50,
-        effort: Effort | None = None,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        device: Any = None,
-        distributed: Literal["auto", "off"] = "auto",
-        callbacks: Sequence[Callable[[dict[str, Any]], bool | None]] = (),
-        verbose: int = 0,
-    ) -> None:
-        self.constraints = constraints
-        self.hidden = hidden
-        self.module = module
-        self.base = base
-        self.cv = cv
-        self.ensemble = ensemble
-        self.correction = correction
-        self.objective = objective
-        self.solver = solver
-        self.batch_size, self.epochs, self.constraint_share = batch_size, epochs, constraint_share
-        self.early_stopping = early_stopping
-        self.loss = loss
-        self.regularizers = regularizers
-        self.class_weight = class_weight
-        self.threshold = threshold
-        self.l2 = l2
-        self.pos_label = pos_label
-        self.confidence = confidence
-        self.margin = margin
-        self.forecast = forecast
-        self.calibration_size = calibration_size
-        self.sensitive_columns = sensitive_columns
-        self.sensitive_as_input = sensitive_as_input
-        self.groups = groups
-        self.missing_groups = missing_groups
-        self.small_groups = small_groups
-        self.min_group_size = min_group_size
-        self.no_group_worse = no_group_worse
-        self.constraint_weight = constraint_weight
-        self.preprocessing = preprocessing
-        self.categorical = categorical
-        self.max_categories = max_categories
-        self.effort = effort
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.device = device
-        self.distributed = distributed
-        self.callbacks = callbacks
-        self.verbose = verbose
+    constraints: Constraint | str | Iterable[Constraint | str] | Any = ()
+    _: KW_ONLY
+    hidden: Sequence[int] | Callable[[int, int], Any] | Any = ()
+    base: Base | Any = None
+    objective: Literal["accuracy", "loss"] = "accuracy"
+    loss: Loss | Any = "cross_entropy"
+    threshold: Share = 0.5
+    pos_label: Any = None
+    margin: Margin = None
+    confidence: Confidence | float | None = None
+    sensitive_columns: Any = None
+    groups: Groups | str = "each"
+    encoder: Any = "auto"
+    training: Training | int | str = "auto"
+    random_state: int | np.random.RandomState | None = 0
+    callbacks: Callback | Sequence[Callback] | Any = ()
+    verbose: bool | Annotated[int, Range(least=0)] = 0
 
     def fit(
         self,
@@ -306,9 +208,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             Required with limits, unless `sensitive_columns` is set.  Missing values are allowed.  In a mapping, a
             column may be a table of probabilities with one column for each group.
         sample_weight : sequence of n numbers, optional
-            Weights in the loss and, unless `constraint_weight` says otherwise, in the limits.
+            Weights in the loss and, unless `Groups(weight="none")` says otherwise, in the limits.
         constraint_weight : sequence of n numbers, optional
-            Weights in the limits; overrides the parameter of this name.
+            Weights in the limits, in place of those.
         base_score : array of shape (n,) or (n, classes), optional
             Scores of an external model, in place of `base`, for rows that it has not seen.  They are logits (of the
             second of two classes, or of each of several), or probabilities of all classes as from `predict_proba`.
@@ -332,19 +234,19 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             self.__dict__.update({name: each for name, each in vars(fitted).items() if name not in stated})
             self.by_name_ = True  # its columns have been named one by one
             return self
-        if self.distributed == "auto" and (processes := Processes.present()) is not None:
+        if (processes := present_processes(self)) is not None:
             return fit_shared(self, processes, X, y, sensitive_features, sample_weight, resume, given)
-        self._validate_params()
-        check_early_stopping(self, eval_set)
-        check_margin(self)
+        params = checked(self)
+        refuse_together(params)
+        check_early_stopping(params, eval_set)
         inputs = read_inputs(X)
-        data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-        further = partial(read_further, self, inputs, data, sensitive_features)
+        data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
+        further = partial(read_further, params, inputs, data, sensitive_features)
         validation = None if eval_set is None else further("eval_set", eval_set)
-        data, calibration = set_apart(self, data, calibration_set, further)
-        encoder, module = last_network(self, inputs, data) if self.warm_start else (None, None)
-        with resumed(checked_resume(self, resume)) as passes:
-            fitting = Fitting(self, data, passes, encoder, module)
+        data, calibration = set_apart(params, data, calibration_set, further)
+        encoder, model = last_model(params, inputs, data) if params.training.warm_start else (None, None)
+        with resumed(checked_resume(params, resume)) as passes:
+            fitting = Fitting(params, data, passes, encoder, model)
             result = fitting.run(validation, calibration)
         return self._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
@@ -362,9 +264,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         self._scores = None
         if fitting.base is not None:
             self._scores = fitting.base.completed(inputs.without(data.left_columns), data.positions)
-        self.module_ = fitting.module
+        self.model_ = fitting.model
         self.n_iter_ = len(result.iterations)
-        self.calibration_ = None
+        self.calibration_: Recalibration | None = None
         self.certificate_ = result.certificate
         self.result_ = result
         return self
@@ -402,12 +304,14 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             for each in models:
                 each.classifier.by_name_ = True
             return tuple(models)
-        self._validate_params()
-        check_frontier(self)
+        params = checked(self)
+        refuse_together(params, bounds)
+        if present_processes(self) is not None:
+            raise need_all_rows("A frontier")
         inputs = read_inputs(X)
-        data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-        with resumed(checked_resume(self, resume)) as passes:
-            found = Fitting(self, data, passes).frontier(bounds, position)
+        data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
+        with resumed(checked_resume(params, resume)) as passes:
+            found = Fitting(params, data, passes).frontier(bounds, position)
         return self._adopt_frontier(inputs, data, found)
 
     def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any]) -> tuple[FrontierModel, ...]:
@@ -422,5 +326,171 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = self.preprocessing is not None
+        tags.input_tags.allow_nan = self.encoder is not None
         return tags
+
+    def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
+        """Return the decided label of each row; `base_score` replaces the scores of the base."""
+        return self._labels(decide(self._logits(X, base_score), self.threshold_))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_score: Any = None) -> float:
+        """Return the accuracy, by weight."""
+        decided = self.predict(X) if base_score is None else self.predict(X, base_score=base_score)
+        labels = read_labels(y, len(decided), type(self).__name__)
+        right = np.array([one == other for one, other in zip(labels.tolist(), decided.tolist(), strict=True)])
+        return float(np.average(right, weights=read_weights(sample_weight, len(decided), "sample_weight")))
+
+    def predict_proba(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
+        """Return the probabilities of the classes, in the order of `classes_`."""
+        z = self._logits(X, base_score)
+        p = probabilities(z) if self.calibration_ is None else self.calibration_(z)
+        return p[:, ::-1] if self._flipped else p
+
+    def decision_function(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
+        """Return logits: one per class; for two classes that of `classes_[1]`, minus the logit of the threshold."""
+        z = self._logits(X, base_score)
+        if z.shape[1] > 1:
+            return z
+        margin = z[:, 0] - logit(self.threshold_)
+        return -margin if self._flipped else margin
+
+    def recalibrate(self, X: Any, y: Any, *, sample_weight: Any = None, base_score: Any = None) -> Self:
+        """Calibrate the probabilities on rows that were not trained on, without changing a decision.
+
+        Each side of the threshold is mapped onto itself by an increasing function.  So `predict` and every limit stay
+        the same, and only `predict_proba` changes.
+        """
+        z = self._logits(X, base_score)
+        labels = read_labels(y, len(z), type(self).__name__)
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        unknown = [label for label in np.unique(labels).tolist() if label not in places]
+        if unknown:
+            raise ValueError(f"y has the label {unknown[0]!r}, which is not in classes_: {list(places)}.")
+        codes = np.array([places[label] for label in labels.tolist()])
+        weights = read_weights(sample_weight, len(z), "sample_weight")
+        self.calibration_ = fit_recalibration(z, 1 - codes if self._flipped else codes, weights, self.threshold_)
+        return self
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Logits per unit of each column in `encoded_names_`; one row, or one per class.
+
+        So `encoder_.transform(X) @ coef_.T + intercept_` are the logits, of `classes_[1]` if there are two classes.
+        With a base, its scores come after the encoded columns.
+        """
+        return self._linear()[0]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Logits if every encoded column is 0."""
+        return self._linear()[1]
+
+    @property
+    def _flipped(self) -> bool:
+        """Whether the positive class, which is the last one for the model, comes first in `classes_`."""
+        return len(self.classes_) == 2 and self.pos_label_ == self.classes_.tolist()[0]
+
+    def _labels(self, decisions: NDArray[np.int64]) -> NDArray[Any]:
+        return self.classes_[:: -1 if self._flipped else 1][decisions]
+
+    def _logits(self, X: Any, base_score: Any = None) -> NDArray[np.float64]:
+        """Return logits of new rows, in the order of the model's classes."""
+        check_is_fitted(self)
+        inputs = self._read_new(X)
+        scores, parts = None if base_score is None else read_base_score(base_score, inputs.n_rows), []
+        at_once = ENCODED_AT_ONCE if inputs.encoded is None else inputs.n_rows  # shared inputs are kept encoded
+        for start in range(0, inputs.n_rows, at_once):
+            rows = slice(start, start + at_once)
+            part = inputs.take(rows) if inputs.n_rows > at_once else inputs
+            given = None if scores is None else scores[rows]
+            parts.append(logits(self.model_, self._numbers(part, given), len(self.classes_)))
+        found = np.concatenate(parts)
+        if not np.isfinite(found).all():
+            row = int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])
+            raise ValueError(f"The network gives NaN or infinity for row {row} of X: the numbers there are too large.")
+        return found
+
+    def _numbers(self, inputs: Inputs, base_score: Any) -> NDArray[np.float64]:
+        """Return the inputs of the model: encoded columns and, with a base, its scores or the given ones."""
+        Z = encode(self.encoder_, inputs)
+        if self._scores is not None:
+            return self._scores.join_new(Z, inputs, base_score)
+        if base_score is not None:
+            raise ValueError("base_score= is given, but the model was fitted without a base: leave it out.")
+        return model_inputs(self.model_, Z)
+
+    @property
+    def base_(self) -> FittedBase | None:
+        """The base that scores new rows; None without a base, and if scores were given."""
+        check_is_fitted(self)
+        return None if self._scores is None else self._scores.fitted
+
+    @property
+    def base_score_(self) -> NDArray[np.float64] | None:
+        """The scores of the training rows, as `base_score=` takes them; None without a base."""
+        check_is_fitted(self)
+        if self._scores is None or not len(self._scores.training):  # a model that was read from a folder has none
+            return None
+        return self._scores.as_given()
+
+    def _read_new(self, X: Any) -> Inputs:
+        inputs = read_inputs(X)
+        learnt = getattr(self, "feature_names_in_", None)
+        asked = [position for position in self.group_columns_ if position not in self.left_columns_]
+        if inputs.names is not None and learnt is not None:
+            absent = [repr(learnt[position]) for position in asked if learnt[position] not in inputs.names]
+        else:
+            absent = [f"number {each}" for each in asked if inputs.n_columns == self.n_features_in_ - len(asked)]
+        if absent:
+            raise ValueError(
+                f"X lacks the column {absent[0]}. It is an input of the model, because it was trained with "
+                "Groups(as_input=True): add the column, or train without that setting."
+            )
+        return check_names(self, inputs, self.left_columns_, by_name=self.by_name_, level=5)
+
+    def _linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        check_is_fitted(self)
+        found = coefficients(self.model_)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=()).")
+        sign = -1.0 if self._flipped else 1.0
+        return sign * found[0], sign * found[1]
+
+    def settle_groups(self, cells: Cells) -> Cells:
+        """Return cells with the groups of the limits.
+
+        Small groups that `fit` left out or merged are left out or merged in these cells, too.
+        """
+        check_is_fitted(self)
+        known: dict[str, list[Any]] = {}
+        for each in self.result_.groups:
+            known.setdefault(each.grouping, []).append(each.group)
+        policy = Groups.of(self.groups).small if self.result_.limits else "error"
+        return align_groups(cells, known, self.result_.small_groups, policy)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, base: bool = True) -> None:
+        """Write the model as a folder with one JSON file, which holds no code.  `fairbound.load` reads it.
+
+        An existing model is replaced in one step, another file only with `overwrite=True`.  If `path` is a link, the
+        folder that it points to is used.
+
+        A base is written, too, if that is possible without pickle: models of LightGBM and XGBoost, and those of
+        scikit-learn by skops.  With `base=False` it is left out, and `load(path, base=...)` takes it again.
+        """
+        from fairbound.persistence import save_estimator
+
+        check_is_fitted(self)
+        save_estimator(self, path, overwrite=overwrite, base=base)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the model with its preprocessing as one ONNX file; needs the extra `onnx`.
+
+        If all columns are numbers, the input is a matrix "X".  Otherwise each column is an input of shape (n, 1); a
+        missing number is NaN, missing text is "".  Group columns that are not inputs of the model are left out.
+        The outputs are "label", "probabilities" and "margin".  An existing file is replaced if `to_onnx` has written
+        it, any other only with `overwrite=True`.
+        """
+        from fairbound.persistence import export_onnx
+
+        check_is_fitted(self)
+        export_onnx(self, path, overwrite=overwrite)

@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from fairbound.evaluation import Certificate, Verdict
 from fairbound.fairness import Constraint
@@ -141,7 +142,7 @@ def claim_of_choice(certificate: Certificate) -> str:
 
 def choose_in_order(
     models: Callable[[float], SeriesPoint],
-    test: Callable[[Tensor, float], Certificate],
+    test: Callable[[NDArray[np.float64], float], Certificate],
     starts: Collection[float],
     strictness: Sequence[float] = STRICTNESS,
 ) -> CertifiedChoice:

@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from fairbound._json import Number
 from fairbound._words import TextTable, number
 from fairbound.estimator.groups import smallest_sample
 from fairbound.fairness import Cells, Constraint
-from fairbound.training import L2, LinearTerm, blank_linear, make_model, trainable
+from fairbound.training import L2, LinearModel, LinearTerm
 
 if TYPE_CHECKING:
     from fairbound.estimator.scores import BaseScores
@@ -81,63 +79,19 @@ class ScoreScale:
         return logs - logs.mean(axis=1, keepdims=True)
 
 
-class Corrected(nn.Module):
-    """Scores times v, plus a network of the other inputs."""
-
-    def __init__(self, score: nn.Linear, correction: nn.Sequential) -> None:
-        super().__init__()
-        self.score, self.correction = score, correction
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Return the logits."""
-        columns, scores = self.split(X)
-        return self.score(scores) + self.correction(columns)
-
-    def split(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the columns and the scores."""
-        n_columns = X.shape[1] - self.score.in_features
-        return X[:, :n_columns], X[:, n_columns:]
-
-
-def corrected_module(
-    hidden: Any, n_columns: int, n_labels: int, generator: torch.Generator, dtype: torch.dtype = torch.float64
-) -> nn.Module:
-    """Return a module that initially equals the base: v = 1, and a correction of 0."""
-    n_scores = 1 if n_labels == 2 else n_labels
-    if not len(hidden):
-        plain = make_model(n_columns + n_scores, n_labels, hidden, generator=generator, dtype=dtype)
-        layer = plain[-1]
-        assert isinstance(layer, nn.Linear)
-        with torch.no_grad():
-            layer.weight.zero_()
-            layer.bias.zero_()
-            layer.weight[:, n_columns:] = torch.eye(n_scores, dtype=dtype)
-        return plain
-    correction = make_model(n_columns, n_labels, hidden, generator=generator, dtype=dtype)
-    last = correction[-1]
-    assert isinstance(last, nn.Linear)
-    score = blank_linear(n_scores, n_scores, bias=False, dtype=dtype)
-    with torch.no_grad():
-        last.weight.zero_()
-        last.bias.zero_()
-        score.weight.copy_(torch.eye(n_scores, dtype=dtype))
-    return Corrected(score, correction)
-
-
-def correction_weights(module: nn.Module, n_columns: int) -> Tensor:
+def correction_weights(model: Any, n_columns: int) -> Floats:
     """Return 1 for each parameter that is a weight of the columns in the correction, else 0.
 
     So v and the biases get 0.  In a linear correction, the few weights of group posteriors get 0, too.
     """
-    found = []
-    for name, parameter in module.named_parameters():
-        ones = torch.zeros(parameter.shape, dtype=torch.float64)
-        if isinstance(module, Corrected):
-            ones += float(name.endswith("weight") and not name.startswith("score."))
-        elif name.endswith("weight"):
-            ones[:, :n_columns] = 1.0
-        found.append(ones.flatten())
-    return torch.cat(found)
+    if isinstance(model, LinearModel):
+        weight = np.zeros((model.n_outputs, model.n_inputs))
+        weight[:, :n_columns] = 1.0
+        return np.concatenate([weight.reshape(-1), np.zeros(model.n_outputs)])
+    of_columns = (
+        (name.endswith("weight") and not name.startswith("score."), each) for name, each in model.named_parameters()
+    )
+    return np.concatenate([np.full(each.numel(), float(counts)) for counts, each in of_columns])
 
 
 def score_names(classes: Sequence[Hashable]) -> list[str]:
@@ -152,7 +106,7 @@ def read_base_score(given: Any, n_rows: int, *, own: bool = False) -> Floats:
     error, unless these are the scores that a fitted base has given itself (`own`).
     """
     try:
-        scores = np.array(given, dtype=np.float64)  # a copy, because torch warns about read-only arrays
+        scores = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"base_score= must hold numbers: one per row, or one per row and class: {error}.") from error
     if scores.ndim not in (1, 2) or len(scores) != n_rows:
@@ -203,24 +157,24 @@ def orient_scores(scores: Floats, n_labels: int, *, flipped: bool) -> Floats:
 # --- penalty ---------------------------------------------------------------------------------------------------------
 
 
-def prior_precisions(module: nn.Module) -> Tensor:
+def prior_precisions(model: Any) -> Floats:
     """Return one number per parameter: 1 for a weight of a linear model, and for a weight of a network its fan-in.
 
     Weights of variance 1 / fan-in keep the size of the activations from layer to layer, as in every usual
     initialisation.  Biases have no prior, hence 0.
     """
-    tensors = trainable(module)
+    if isinstance(model, LinearModel):
+        return np.repeat([1.0, 0.0], [model.n_inputs * model.n_outputs, model.n_outputs])
+    tensors = [each for each in model.parameters() if each.requires_grad]
     network = sum(each.ndim > 1 for each in tensors) > 1
-    found = []
-    for each in tensors:
-        fan_in = each.numel() // each.shape[0] if each.ndim > 1 else 0
-        found.append(torch.full((each.numel(),), float(fan_in if network else min(fan_in, 1)), dtype=torch.float64))
-    return torch.cat(found)
+    fans = [each.numel() // each.shape[0] if each.ndim > 1 else 0 for each in tensors]
+    sizes = [float(fan if network else min(fan, 1)) for fan in fans]
+    return np.repeat(sizes, [each.numel() for each in tensors])
 
 
 def penalties(
     l2: float | str,
-    module: nn.Module,
+    model: Any,
     n_inputs: int,
     base: BaseScores | None,
     constraints: Sequence[Constraint],
@@ -235,13 +189,13 @@ def penalties(
     Rows count by their weight.
     """
     if base is None and l2 == "auto":
-        return [L2(cells.row_weight / float(cells.totals.sum()), prior_precisions(module))]
+        return [L2(cells.row_weight / float(cells.totals.sum()), prior_precisions(model))]
     if base is None:
         return [L2(float(l2))] if l2 else []
     weight = 1.0 / smallest_sample(constraints, cells) if l2 == "auto" else float(l2)
     if not weight:
         return [*base.held]
-    return [L2(weight, correction_weights(module, n_inputs - base.n_others)), *base.held]
+    return [L2(weight, correction_weights(model, n_inputs - base.n_others)), *base.held]
 
 
 # --- record ----------------------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ from fairbound.estimator.base import (
 )
 from fairbound.estimator.correction import ScoreScale
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.parameters import Parameters
+from fairbound.estimator.rows import Data
 from fairbound.fairness import Cells
 
 Floats = NDArray[np.float64]
@@ -112,7 +113,7 @@ def cross_fit(
     stacklevel : int
         The stack level of warnings.
     """
-    base = params.base
+    base = params.base.classifier
     if isinstance(base, FittedBase):  # of a model that was read from a folder, or `base_` of another
         check_classes(base, cells)
         return base.scores(data.inputs), base, None
@@ -125,12 +126,14 @@ def cross_fit(
         scored = "Each row was scored by the fitted base."
     else:
         warn_of_unused_weights(base, data.base_weights, stacklevel + 1)
-        folds = make_folds(params.cv, data, cells, seed)
-        work = CrossFitting(base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.ensemble))
+        folds = make_folds(params.base.cv, data, cells, seed)
+        work = CrossFitting(
+            base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.base.ensemble)
+        )
         outputs, models = work.outputs(data.y, cells.classes)
         work = replace(work, probabilities=gives_probabilities(models[0].estimator))
         check_spread([outputs[test] for _, test in folds], named_base(base))
-        later = "the average of these models" if params.ensemble else "the base refitted on all rows"
+        later = "the average of these models" if params.base.ensemble else "the base refitted on all rows"
         scored = f"Each row was scored by a model that had not seen it ({len(folds)} folds); predict uses {later}."
     scale = ScoreScale.learn(outputs, gives_probabilities(models[0].estimator))
     return scale(outputs), FittedBase(models, scale, cells.classes, scored), work
@@ -206,7 +209,9 @@ def check_classes(base: FittedBase, cells: Cells) -> None:
 
 def is_prefit(params: Parameters) -> bool:
     """Return whether the base is used as it is: with cv="prefit", or because it is frozen and cannot be refitted."""
-    return (isinstance(params.cv, str) and params.cv == PREFIT) or is_a(params.base, "FrozenEstimator")
+    return (isinstance(params.base.cv, str) and params.base.cv == PREFIT) or is_a(
+        params.base.classifier, "FrozenEstimator"
+    )
 
 
 def _check_fitted(base: Any) -> None:

@@ -18,14 +18,12 @@ from collections.abc import Sequence, Set
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
-from fairbound._errors import InputError, InputScaleWarning, Message, argument, bad_value
+from fairbound._errors import InputScaleWarning, Message, argument, bad_value
 from fairbound.estimator.columns import (
     CategoryColumn,
     ColumnFacts,
@@ -37,8 +35,8 @@ from fairbound.estimator.columns import (
     standardize,
 )
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.rows import Data, Parameters, read_weights
-from fairbound.training import accepts
+from fairbound.estimator.parameters import Parameters
+from fairbound.estimator.rows import Data, read_weights
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -234,14 +232,14 @@ def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
             if not inputs.is_numeric(position):
                 raise ValueError(
                     f"{whose} {inputs.label(position)} holds words, where numbers are needed: encode it, or use "
-                    'preprocessing="auto", which makes 0/1 columns of them.'
+                    'encoder="auto", which makes 0/1 columns of them.'
                 )
         matrix = np.stack([inputs.numbers(position) for position in range(inputs.n_columns)], axis=1)
     if np.isnan(matrix).any():
         row, column = np.argwhere(np.isnan(matrix))[0]
         raise ValueError(
             f"Input X contains NaN, first in row {inputs.first + row}, column {inputs.label(int(column))}: impute it, "
-            'or use preprocessing="auto", which does.'
+            'or use encoder="auto", which does.'
         )
     return np.ascontiguousarray(matrix)
 
@@ -258,21 +256,17 @@ WIDEST_SCALES = 1e4
 """The largest ratio of the size of one unscaled column to the deviation of another before a warning."""
 
 
+def stated_encoder(params: Parameters) -> Any:
+    """Return a copy of the chosen encoder, not fitted yet."""
+    return TableEncoder() if isinstance(params.encoder, str) else clone(params.encoder)
+
+
 def fitted_encoder(params: Parameters, data: Data) -> Any:
     """Fit a copy of the chosen encoder to the training rows."""
-    stated = params.preprocessing
-    if stated is None:
+    if params.encoder is None:
         # Built-in networks learn badly from columns of different scales; the user's own module gets X unchanged.
         return None if params.module is not None else _fitted(TableEncoder(strict=True), data)
-    if isinstance(stated, str):
-        stated = TableEncoder(categorical=params.categorical, max_categories=params.max_categories)
-    elif params.categorical is not None:
-        raise InputError(
-            "{categorical=} needs {preprocessing='auto'}: a transformer of your own decides which columns are "
-            "categories.",
-            "Leave out {categorical=}.",
-        )
-    encoder = clone(stated)
+    encoder = stated_encoder(params)
     if isinstance(encoder, TableEncoder):
         return _fitted(encoder, data)
     return encoder.fit(data.inputs.native, data.y)
@@ -295,41 +289,16 @@ def _plainly(encoder: Any, inputs: Inputs) -> Floats:
         read, whose = inputs, "Column"
     else:
         read = read_inputs(encoder.transform(inputs.native))
-        whose = f"In the output of preprocessing={type(encoder).__name__}(...), column"
+        whose = f"In the output of encoder={type(encoder).__name__}(...), column"
     matrix = plain_numbers(read, whose)
     if len(matrix) and np.abs(matrix).max() > LARGEST_INPUT:
         row, column = np.unravel_index(np.abs(matrix).argmax(), matrix.shape)
         raise ValueError(
             f"{whose} {read.label(int(column))} holds {matrix[row, column]:g} in row {inputs.first + row}, but "
             f"a network can take numbers up to {LARGEST_INPUT:g}: scale the column, or use "
-            'preprocessing="auto", which does.'
+            'encoder="auto", which does.'
         )
     return matrix
-
-
-def takes_integers(module: nn.Module, n_inputs: int) -> bool:
-    """Return whether a module accepts only whole numbers, like one that begins with `nn.Embedding`."""
-    if not any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules()):
-        return False
-    zeros = torch.zeros(1, n_inputs, dtype=next(module.parameters()).dtype)
-    return not accepts(module, zeros) and accepts(module, zeros.to(torch.int64))
-
-
-def module_inputs(module: nn.Module, Z: NDArray[np.float64]) -> NDArray[Any]:
-    """Return Z in the type that the module accepts: integers if it accepts nothing else."""
-    if not takes_integers(module, Z.shape[1]):
-        return Z
-    whole = Z.astype(np.int64)
-    if not np.array_equal(whole, Z):
-        row, column = np.argwhere(whole != Z)[0]
-        raise InputError(
-            "The module embeds whole numbers, but its input {column} is {value:g} in row {row}.",
-            "Give whole numbers, and {preprocessing=None}, which passes them on unchanged.",
-            column=int(column),
-            row=int(row),
-            value=float(Z[row, column]),
-        )
-    return whole
 
 
 def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: int) -> None:
@@ -345,7 +314,7 @@ def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: in
         warnings.warn(
             f"The inputs of the network have very different scales: {names[most]!r} is about {sizes[most]:.2g}, "
             f"{names[least]!r} varies by about {deviations[least]:.2g}. Training then finds worse models: scale the "
-            'columns before, for example by preprocessing="auto".',
+            'columns before, for example by encoder="auto".',
             InputScaleWarning,
             stacklevel=stacklevel + 1,
         )

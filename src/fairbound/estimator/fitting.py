@@ -1,8 +1,8 @@
-"""One fit: from the user's rows to a trained module and the record of its decisions.
+"""One fit: from the user's rows to a trained model and the record of its decisions.
 
 cells      assign rows to (group, label), and apply the policy for small groups
 encode     convert the inputs to numbers, with an encoding learnt from the training rows
-train      train a module under the limits
+train      train a model under the limits
 confirm    count the decisions of `predict`; a limit that rounding has broken there is repaired or reported
 """
 
@@ -15,28 +15,34 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import Tensor, nn
 
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.correction import BaseResult, penalties
-from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
+from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
-from fairbound.estimator.modules import copied_module, first_module, logits, on_device, try_module
+from fairbound.estimator.models import (
+    copied_model,
+    first_model,
+    logits,
+    model_inputs,
+    new_generator,
+    on_device,
+    try_model,
+    use_double,
+)
 from fairbound.estimator.parameters import (
+    Parameters,
     ProgressPrinter,
     class_weights,
     one_callback,
-    stated_effort,
     stated_probability,
-    stated_solver,
 )
 from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
+from fairbound.estimator.rows import Data, warn_if_guessed
 from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.unseen import Outlook
@@ -51,15 +57,13 @@ from fairbound.training import (
     Passes,
     TrainingProblem,
     TrainingResult,
+    as_model,
     as_regularizers,
-    assign,
     choose_status,
     fit,
-    flatten,
     frontier,
     gap_sums,
     rates_on_a_handful,
-    trainable,
 )
 
 Floats = NDArray[np.float64]
@@ -68,26 +72,26 @@ Floats = NDArray[np.float64]
 class Fitting:
     """The state of one fit.  The estimator `params` is not changed.
 
-    For a warm start, `encoder` and `module` are those of the last fit.
+    For a warm start, `encoder` and `model` are those of the last fit.
     """
 
-    def __init__(
-        self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, module: nn.Module | None = None
-    ) -> None:
+    def __init__(self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, model: Any = None) -> None:
         self.params, self.data, self.passes = params, data, passes
         self.constraints = as_constraints(params.constraints)
         cells = Cells.build(
-            data.y, data.groups, weights=data.cell_weights, groups=params.groups, pos_label=params.pos_label
+            data.y, data.groups, weights=data.cell_weights, groups=params.groups.combine, pos_label=params.pos_label
         )
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)  # before small groups are left out: their groups are known
         if self.constraints:
-            cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
+            cells, self.small = settle_small_groups(
+                cells, self.constraints, params.groups.small, params.groups.min_size
+            )
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
-        self.encoder = encoder if module is not None else fitted_encoder(params, data)
+        self.encoder = encoder if model is not None else fitted_encoder(params, data)
         self.Z: Any = encode(self.encoder, data.inputs)
         self.input_names = encoded_names(self.encoder, data.inputs, self.Z.shape[1])
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
@@ -98,12 +102,12 @@ class Fitting:
         if cells.division is not None:
             self.Z, self.data = self.Z[cells.division.rows], data.divide(cells.division)
         self.n_inputs = self.Z.shape[1]
-        self._known: tuple[Tensor, Tensor, Tensor] | None = None  # parameters, logits, decisions
-        self.generator = torch.Generator().manual_seed(seed)
-        self.module = (
-            copied_module(module, stated_solver(params))
-            if module is not None
-            else first_module(
+        self._known: tuple[bytes, Floats, NDArray[np.int64]] | None = None  # parameters, logits, decisions
+        self.generator = new_generator(params, seed)
+        self.model = (
+            copied_model(model, params.training.solver)
+            if model is not None
+            else first_model(
                 params.module,
                 params.hidden,
                 shape=self.Z.shape,
@@ -113,26 +117,26 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
-        self.Z = module_inputs(self.module, self.Z)
-        self.loss_weights: Any = self.data.loss_weights * class_weights(params, cells)[cells.labels]
+        self.Z = model_inputs(self.model, self.Z)
+        self.loss_weights: Any = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[cells.labels]
         if self.base is not None and not len(params.hidden) and self.base.stays(float(params.threshold)):
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
-        try_module(self.problem.module, self.Z)
+        try_model(self.model, self.Z)
         self.start = self.problem.current()
         self._add_floors()
 
     def _pose(self, constraints: tuple[Constraint, ...]) -> TrainingProblem:
-        """Return the problem of training the module under these limits."""
+        """Return the problem of training the model under these limits."""
         params = self.params
         return TrainingProblem(
-            on_device(self.module, params.device),
-            params.loss,
+            on_device(self.model, params.training.device),
+            params.loss.function,
             constraints,
             self.cells,
             regularizers=[
-                *penalties(params.l2, self.module, self.n_inputs, self.base, constraints, self.cells),
-                *as_regularizers(params.regularizers),
+                *penalties(params.loss.l2, self.model, self.n_inputs, self.base, constraints, self.cells),
+                *as_regularizers(params.loss.regularizers),
             ],
             threshold=float(params.threshold),
             passes=self.passes,
@@ -140,14 +144,14 @@ class Fitting:
 
     def _add_floors(self) -> None:
         """With `no_group_worse`: train without limits, make that model's rates lower limits, and start from it."""
-        lifted = lifted_rate(self.params.no_group_worse)
+        lifted = lifted_rate(self.params.groups.no_group_worse)
         self.floors: tuple[Constraint, ...] = ()
         if lifted is None or not self.constraints:
             return
-        check_floors(self.params.no_group_worse, self.cells, self.params.confidence)
-        options = {"effort": self._effort(), "generator": self.generator, "solver": stated_solver(self.params)}
+        check_floors(self.params.groups.no_group_worse, self.cells)
+        options: dict[str, Any] = {"effort": self._effort(), "generator": self.generator}
         free = fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
-        self.module.to("cpu", torch.float64)
+        use_double(self.model)
         self.floors = floors_of(self._count(free.assessment).counts, self.cells, lifted)
         self.constraints += self.floors
         self.problem = self._pose(self.constraints)
@@ -171,25 +175,24 @@ class Fitting:
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
-        solver = stated_solver(self.params)
         asked = len(self.constraints) - len(self.floors)
-        known = self.decisions if self.params.device is None else None  # the fit counts these decisions anyway
-        of_folds = {name: options[name] for name in ("objective", "effort")}
+        known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
+        of_folds = {"objective": self.params.objective, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
-            if self.params.early_stopping and validation is not None and eval_inputs is not None:
+            if self.params.training.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(
                     validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
                 )
-            precise = {"precision": torch.float64, **options}
-            result = fit(self.problem, self.Z, solver=solver, generator=self.generator, **precise)
+            precise = {"precision": np.float64, **options}
+            result = fit(self.problem, self.Z, generator=self.generator, **precise)
             probability = stated_probability(self.params.margin)
             if probability is not None:
                 result = outlook.tighten(result, probability, options["callback"])
         else:
             inputs = self._numbers(calibration)
-            calibrated = partial(forecast_rows, self.problem, self.module, inputs, calibration, self.params)
+            calibrated = partial(forecast_rows, self.problem, self.model, inputs, calibration, self.params)
             certification = Certification(self.params, self.problem, self.data, calibration)
             result, choice = certification.choose(outlook, inputs, options["callback"])
         progress.close()
@@ -197,7 +200,7 @@ class Fitting:
         if choice is not None:
             record = with_certificate(record, choice)
         forecast = None
-        if self.params.forecast:
+        if self.params.training.forecast:
             forecast = outlook.forecast(result) if calibrated is None else calibrated()
         record = replace(record, forecast=forecast, margin=outlook.margin)
         facts.warn(record, stacklevel=4)
@@ -213,8 +216,7 @@ class Fitting:
             bounds,
             position=position,
             loss_weights=self.loss_weights,
-            solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
-            precision=torch.float64,
+            precision=np.float64,
             generator=self.generator,
             callback=one_callback(self.params.callbacks, progress),
             **options,
@@ -224,16 +226,17 @@ class Fitting:
         for point, forecast in zip(points, self._forecasts(points.points, **options), strict=True):
             fitting = copy.copy(self)
             fitting.constraints = point.result.assessment.system.constraints
-            fitting.module = copy.deepcopy(self.module)
-            assign(trainable(fitting.module), point.parameters)
+            fitting.model = copy.deepcopy(self.model)
+            as_model(fitting.model).assign(point.parameters)
             record, _ = fitting._finish(point.result)
             found.append((point, fitting, replace(record, forecast=forecast)))
         return found
 
     def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:
-        if not self.params.forecast:
+        if not self.params.training.forecast:
             return [None] * len(points)
         asked = len(self.constraints) - len(self.floors)
+        options["effort"] = replace(options["effort"], epochs=0)
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, **options)
         return outlook.forecast_all([(each.result.assessment.system, each.result, each.parameters) for each in points])
 
@@ -243,9 +246,9 @@ class Fitting:
         watched: Watched | None = None,
         eval_inputs: Floats | None = None,
     ) -> tuple[FitResult, FitFacts]:
-        """Count the decisions of the trained module; return the record, and the facts for its messages."""
-        self.module.to("cpu", torch.float64)
-        if self.params.class_weight is not None and result.free is not None:
+        """Count the decisions of the trained model; return the record, and the facts for its messages."""
+        use_double(self.model)
+        if self.params.loss.class_weight is not None and result.free is not None:
             result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
@@ -253,32 +256,31 @@ class Fitting:
             result = replace(result, status=status, conflicts=[])
         there = None
         if watched is not None and eval_inputs is not None:
-            there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
+            there = decide(logits(self.model, eval_inputs, self.cells.n_labels), self.problem.threshold)
         facts = self._facts(result, assessment)
         notes = [*notes, *facts.notes(), *([floors_in_words(self.floors)] if self.floors else [])]
         said = facts.message(replace(result, assessment=assessment))
         return self._record(result, assessment, watched, there, notes, said), facts
 
-    def _effort(self) -> Effort | None:
+    def _effort(self) -> Effort:
         """Return the stated effort; a model that starts as a base is not trained without limits."""
-        found = stated_effort(self.params)
         stays = self.base is not None and self.base.stays(self.problem.threshold)
-        return replace(found or Effort(), free=False) if stays else found
+        return replace(self.params.training, free=False) if stays else self.params.training
 
     def _numbers(self, data: Data) -> Floats:
-        """Return the inputs of the module for rows that are not trained on."""
-        Z = module_inputs(self.module, encode(self.encoder, data.inputs))
+        """Return the inputs of the model for rows that are not trained on."""
+        Z = model_inputs(self.model, encode(self.encoder, data.inputs))
         return Z if self.base is None else self.base.join_new(Z, data.inputs, data.base_score)
 
-    def decisions(self) -> Tensor:
+    def decisions(self) -> NDArray[np.int64]:
         """Return the class indices of the training rows, computed as `predict` does."""
         return self._outputs()[1]
 
-    def _outputs(self) -> tuple[Tensor, Tensor]:
+    def _outputs(self) -> tuple[Floats, NDArray[np.int64]]:
         """Return the logits of the training rows and the decisions, computed as `predict` does; the last are kept."""
-        w = flatten([*self.module.parameters(), *self.module.buffers()])
-        if self._known is None or not torch.equal(self._known[0], w):
-            z = logits(self.module, self.Z, self.cells.n_labels)
+        w = as_model(self.model).digest()
+        if self._known is None or self._known[0] != w:
+            z = logits(self.model, self.Z, self.cells.n_labels)
             self._known = w, z, decide(z, self.problem.threshold)
         return self._known[1:]
 
@@ -289,7 +291,7 @@ class Fitting:
             data.groups,
             classes=self.classes,
             weights=data.cell_weights,
-            combine=self.params.groups,
+            combine=self.params.groups.combine,
             pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
             small=self.small,
         )
@@ -301,23 +303,22 @@ class Fitting:
         note = "Training kept every limit, but rounding in predict changes a decision and breaks a limit."
         return found, [note] if broken else []
 
-    def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
+    def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
-        weights = torch.from_numpy(self.data.loss_weights)
-        right = (decisions == self.cells.labels).to(torch.float64)
-        if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
-            of_classes = torch.bincount(self.cells.labels, weights)
+        weights, right = self.data.loss_weights, decisions == self.cells.labels
+        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+            of_classes = np.bincount(self.cells.labels, weights)
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         return replace(
             assessment,
-            accuracy=float((weights * right).sum() / weights.sum()),
+            accuracy=float(weights[right].sum() / weights.sum()),
             counts=self.cells.sums(decision_indicators(decisions, self.cells.outcomes)),
         )
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
         return gap_sums(system, self._outputs()[0])
 
-    def _decided(self) -> Tensor:
+    def _decided(self) -> NDArray[np.int64]:
         return count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels)
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
@@ -331,7 +332,7 @@ class Fitting:
             labelled=labelled,
             erased=erased_classes(decided, labelled, free),
             stopped=result.stopped,
-            ran_out=has_run_out(result.history, self.params.effort),
+            ran_out=has_run_out(result.history, self.params.training),
             handfuls=tuple(rates_on_a_handful(assessment, result.free)),
         )
 
@@ -340,7 +341,7 @@ class Fitting:
         result: TrainingResult,
         assessment: Assessment,
         watched: Watched | None,
-        there: Tensor | None,
+        there: NDArray[np.int64] | None,
         notes: Sequence[str],
         message: str,
     ) -> FitResult:
@@ -376,7 +377,7 @@ class Fitting:
     def _base_result(self, assessment: Assessment) -> BaseResult:
         """Compare the decisions with those of the base alone."""
         assert self.base is not None
-        alone = self.cells.of_entries(decide(torch.from_numpy(self.base.training), self.problem.threshold))
-        moved = self.data.loss_weights * (alone != self.decisions()).numpy()
-        columns = moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder)
+        alone = self.cells.of_entries(decide(self.base.training, self.problem.threshold))
+        moved = self.data.loss_weights * (alone != self.decisions())
+        columns = moved_columns(self.model, self.Z, self.base, self.input_names, self.encoder)
         return self.base.result(self._count(assessment, alone), moved.sum() / self.data.loss_weights.sum(), columns)

@@ -13,7 +13,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError
@@ -207,24 +206,19 @@ def lifted_rate(stated: bool | str) -> str | None:
     return LIFTED if stated else None
 
 
-def check_floors(stated: bool | str, cells: Cells, confidence: float | None) -> None:
-    """Raise an error for settings that are incompatible with `no_group_worse`."""
+def check_floors(stated: bool | str, cells: Cells) -> None:
+    """Raise an error for `no_group_worse` with several classes."""
     if cells.n_labels != 2:
         raise InputError(
-            "{no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at the cost "
-            "of another one.",
+            "{groups.no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at "
+            "the cost of another one.",
             "Limit the rates that matter from below instead.",
             value=stated,
             count=cells.n_labels,
         )
-    if confidence is not None:
-        raise InputError(
-            "{no_group_worse=} and {confidence=} cannot be combined: the floors are rates on the training rows.",
-            "Use one of them.",
-        )
 
 
-def floors_of(counts: torch.Tensor, cells: Cells, rate: str) -> tuple[Constraint, ...]:
+def floors_of(counts: NDArray[np.float64], cells: Cells, rate: str) -> tuple[Constraint, ...]:
     """Return a lower limit for each group of each grouping: its rate, from sums of decisions over cells."""
     (outcome,) = cells.outcomes
     found = []

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from fairbound._errors import ForecastWarning, LimitWarning, Message
 from fairbound._words import probability_text
@@ -47,9 +47,9 @@ class FitFacts:
     constraints : tuple of Constraint
     classes : tuple
         The labels; of two labels the positive one is last.
-    decided : Tensor of shape (classes,)
+    decided : array of shape (classes,)
         Rows decided for each class.
-    labelled : Tensor of shape (classes,)
+    labelled : array of shape (classes,)
         Rows labelled as each class.
     stopped : bool
         Whether a callback or an interrupt ended the fit.
@@ -63,8 +63,8 @@ class FitFacts:
 
     constraints: tuple[Constraint, ...]
     classes: tuple[Hashable, ...]
-    decided: Tensor
-    labelled: Tensor
+    decided: NDArray[np.int64]
+    labelled: NDArray[np.int64]
     stopped: bool
     ran_out: bool
     handfuls: tuple[RateSupport, ...] = ()
@@ -196,22 +196,26 @@ def _unlikely(record: FitResult) -> Message:
     )
 
 
-def erased_classes(decided: Tensor, labelled: Tensor, free: Tensor | None) -> tuple[int, ...]:
+def erased_classes(
+    decided: NDArray[np.int64], labelled: NDArray[np.int64], free: NDArray[np.float64] | None
+) -> tuple[int, ...]:
     """Return those of several classes that are decided for few of the rows with their label, but not without limits.
 
     `free` are the sums of decisions over cells of the model without limits, in weights (K, 2·O).
     """
     if free is None or len(labelled) == 2:
         return ()
-    before = free[:, : len(labelled)].sum(dim=0)
+    before = free[:, : len(labelled)].sum(axis=0)
     share, share_before = decided / decided.sum(), before / before.sum()
     least = ERASED * labelled / labelled.sum()
-    return tuple(torch.nonzero((share < least) & (share_before >= least)).flatten().tolist())
+    return tuple(np.flatnonzero((share < least) & (share_before >= least)).tolist())
 
 
-def count_rows(classes: Tensor, n_classes: int, counts: Tensor | None = None) -> Tensor:
+def count_rows(
+    classes: NDArray[np.int64], n_classes: int, counts: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Return how many rows have each class; an entry may stand for several rows."""
-    return torch.bincount(classes, counts, minlength=n_classes).to(torch.int64)
+    return np.bincount(classes, counts, n_classes).astype(np.int64)
 
 
 def has_run_out(history: Sequence[dict[str, Any]], effort: Effort | None) -> bool:

@@ -1,61 +1,73 @@
-"""The parameters of the classifier: allowed values, names for the parameters of its limits, and what `verbose=` prints.
+"""The parameters of the classifier: records, names for those of its limits, checks, and what `verbose=` prints.
 
 A limit is a frozen dataclass with a `name`.  Its fields have names such as `constraints__disparate_impact__bound`.  A
-name that occurs again gets a number, `disparate_impact_2`.
+name that occurs again gets a number, `disparate_impact_2`.  Those of a record are named as in `groups__min_size`.
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from numbers import Integral, Real
-from typing import Any, Self, TextIO
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from fairbound._errors import InputError, argument
+from fairbound._errors import InputError, InputTypeError, argument
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training, refuse_conflicts
+from fairbound._settings import Settings, check_parameter, check_settings, declared_settings, nested_parameters
 from fairbound._words import did_you_mean
 from fairbound.fairness import Cells, Constraint, as_constraints
-from fairbound.training import Effort, Processes
+from fairbound.training import present_processes as found_processes
 
-Callback = Callable[[dict[str, Any]], bool | None]
+if TYPE_CHECKING:
+    from fairbound.training import Processes
 
-ALLOWED: dict[str, list[Any]] = {
-    "objective": [StrOptions({"accuracy", "loss"})],
-    "solver": [StrOptions({"auto", "quasi-newton", "stochastic"})],
-    "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-    "epochs": [Interval(Integral, 1, None, closed="left"), None],
-    "constraint_share": [Interval(Real, 0, 1, closed="right"), None],
-    "class_weight": [StrOptions({"balanced"}), dict, None],
-    "early_stopping": ["boolean"],
-    "threshold": [Interval(Real, 0, 1, closed="neither")],
-    "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-    "confidence": [Interval(Real, 0.5, 1, closed="left"), None],
-    "margin": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"}), None],
-    "calibration_size": [Interval(Real, 0, 1, closed="neither")],
-    "sensitive_as_input": ["boolean"],
-    "groups": [StrOptions({"each", "intersection", "both"})],
-    "missing_groups": [StrOptions({"ignore", "group"})],
-    "small_groups": [StrOptions({"error", "warn", "merge"})],
-    "min_group_size": [Interval(Integral, 1, None, closed="left")],
-    "no_group_worse": ["boolean", str],
-    "constraint_weight": [StrOptions({"same", "none"}), "array-like"],
-    "ensemble": ["boolean"],
-    "correction": [StrOptions({"columns", "groups", "both"})],
-    "preprocessing": [StrOptions({"auto"}), HasMethods(["fit", "transform"]), None],
-    "max_categories": [Interval(Integral, 2, None, closed="left")],
-    "forecast": ["boolean"],
-    "effort": [Effort, None],
-    "warm_start": ["boolean"],
-    "random_state": ["random_state"],
-    "distributed": [StrOptions({"auto", "off"})],
-    "verbose": ["verbose"],
-}
-"""Allowed values by parameter, in scikit-learn's form.  Other parameters are checked where they are used."""
+
+class Parameters(Protocol):
+    """The checked parameters of a classifier, as a fit uses them: each record is one."""
+
+    constraints: tuple[Constraint, ...]
+    hidden: Sequence[int]
+    module: Any
+    base: Base
+    objective: Any
+    loss: Loss
+    threshold: float
+    pos_label: Any
+    margin: Any
+    confidence: Any
+    sensitive_columns: Any
+    groups: Groups
+    encoder: Any
+    training: Training
+    random_state: Any
+    callbacks: Any
+    verbose: int
+
+
+def checked(estimator: Any) -> Any:
+    """Return a copy of the estimator with its parameters as `Parameters`; raise an error for one that is not allowed.
+
+    `hidden` is then the widths, and `module` the user's own network, if it is one.
+    """
+    check_settings(estimator)
+    found = copy.copy(estimator)
+    found.groups, found.loss = Groups.of(estimator.groups), Loss.of(estimator.loss)
+    found.training, found.base = Training.of(estimator.training), Base.of(estimator.base)
+    found.confidence = None if estimator.confidence is None else Confidence.of(estimator.confidence)
+    own = callable(estimator.hidden)
+    found.hidden, found.module = ((), estimator.hidden) if own else (estimator.hidden, None)
+    encoder = estimator.encoder
+    if not (encoder is None or encoder == "auto" or (hasattr(encoder, "fit") and hasattr(encoder, "transform"))):
+        raise InputTypeError(
+            "{encoder=value} must be auto, None, or a transformer with fit and transform.", value=encoder
+        )
+    return found
 
 
 AUTO = 2 / 3
@@ -90,59 +102,50 @@ def one_callback(
     return each
 
 
-def allow_only(params: Any, allowed: Mapping[str, Sequence[Any]], problem: str, remedy: str) -> None:
-    """Raise an error if a parameter has a value that is not allowed; `problem` and `remedy` are templates."""
-    for name, values in allowed.items():
-        value = getattr(params, name)
-        if not any(value is each or (isinstance(value, str) and value == each) for each in values):
-            raise InputError(problem, remedy, name=name, value=value)
+def refuse_together(params: Parameters, bounds: Sequence[float] = ()) -> None:
+    """Raise an error for parameters that contradict each other; `bounds` are those of a frontier."""
+    names = ("confidence", "margin", "groups", "training")
+    refuse_conflicts(
+        as_constraints(params.constraints), bounds=bounds, **{name: getattr(params, name) for name in names}
+    )
 
 
-def check_early_stopping(params: Any, eval_set: Any) -> None:
-    """Raise an error for `early_stopping` without validation rows, or with `confidence`."""
-    if params.early_stopping and eval_set is None:
-        raise ValueError(
-            "early_stopping=True chooses the model by its loss on validation rows: give them to fit, "
-            "eval_set=(X, y, groups)."
-        )
-    if params.early_stopping and params.confidence is not None:
-        raise ValueError(
-            "early_stopping=True does not work with confidence=, which chooses the model by its calibration rows: "
-            "leave one of them out."
-        )
+def present_processes(estimator: Any) -> Processes | None:
+    """Return the processes that share a fit, if there are several."""
+    return found_processes() if Training.of(estimator.training).distributed == "auto" else None
 
 
-def check_margin(params: Any) -> None:
-    """Raise an error for `margin` with a parameter that chooses the model in another way."""
-    if params.margin is not None and params.confidence is not None:
+def need_all_rows(setting: Any) -> InputError:
+    """Return the error of a setting that needs all rows in one process."""
+    return InputError(
+        "{setting} needs all rows in one process, but several processes share this fit.",
+        "Leave it out, or fit in one process with {training.distributed='off'}.",
+        setting=setting,
+    )
+
+
+def check_shared(params: Parameters, given: Mapping[str, Any]) -> None:
+    """Raise an error for a parameter, or an argument of `fit`, that needs all rows in one process."""
+    needs: dict[str, Any] = {
+        "base": params.base.classifier is not None,
+        "confidence": params.confidence is not None,
+        "margin": params.margin is not None,
+        "training.early_stopping": params.training.early_stopping,
+        "training.warm_start": params.training.warm_start,
+        "encoder": not (params.encoder is None or type(params.encoder).__name__ in ("str", "TableEncoder")),
+        **{name: value is not None for name, value in given.items()},
+    }
+    for name, stated in needs.items():
+        if stated:
+            raise need_all_rows(argument(name))
+
+
+def check_early_stopping(params: Parameters, eval_set: Any) -> None:
+    """Raise an error for `early_stopping` without validation rows."""
+    if params.training.early_stopping and eval_set is None:
         raise InputError(
-            "{margin=value} does not work with {confidence=level}, which itself tightens the limits as much as needed.",
-            "Leave one of them out.",
-            value=params.margin,
-            level=params.confidence,
-        )
-    if params.margin is not None and params.early_stopping:
-        raise InputError(
-            "{margin=value} does not work with {early_stopping=True}, which chooses the model by validation rows.",
-            "Leave one of them out.",
-            value=params.margin,
-        )
-
-
-def check_frontier(params: Any) -> None:
-    """Raise an error if a frontier is asked for with `confidence`, `margin`, or several processes."""
-    for name in ("confidence", "margin"):
-        if getattr(params, name) is not None:
-            raise InputError(
-                "A frontier is trained without {name}, but {given}.",
-                "Set it to None, and call fit with the bound that you choose.",
-                name=name,
-                given=argument(name, getattr(params, name)),
-            )
-    if params.distributed == "auto" and Processes.present() is not None:
-        raise InputError(
-            "A frontier is trained in one process, but this is one of several.",
-            "Call fit for each bound, or use {distributed='off'} for the rows of this process alone.",
+            "{training.early_stopping=True} chooses the model by its loss on validation rows.",
+            "Give them to fit, {eval_set=}(X, y, groups).",
         )
 
 
@@ -156,47 +159,19 @@ def checked_resume(params: Any, resume: Any) -> Any:
     return resume
 
 
-def stated_batches(params: Any) -> dict[str, Any]:
-    """Return those of `batch_size`, `epochs` and `constraint_share` that are set."""
-    stated = {name: getattr(params, name) for name in ("batch_size", "epochs", "constraint_share")}
-    return {name: value for name, value in stated.items() if value is not None}
-
-
-def stated_solver(params: Any) -> Any:
-    """Return the solver; "auto" becomes "stochastic" if a parameter of mini-batches is set."""
-    stated = stated_batches(params)
-    if stated and params.solver == "quasi-newton":
-        name, value = next(iter(stated.items()))
-        raise InputError(
-            "{stated} is for mini-batches, but {solver='quasi-newton'} makes passes over all rows.",
-            "Use {solver='stochastic'}, or leave out {name}.",
-            stated=argument(name, value),
-            name=argument(name),
-        )
-    return "stochastic" if stated else params.solver
-
-
 def stated_probability(margin: float | str | None) -> float | None:
     """Return the probability that `margin=` asks for."""
     return AUTO if margin == "auto" else None if margin is None else float(margin)
 
 
-def stated_effort(params: Any) -> Effort | None:
-    """Return the effort with the parameters of mini-batches that are set; None leaves the choice to `fit`."""
-    stated = stated_batches(params)
-    if not stated:
-        return params.effort
-    return replace(params.effort or Effort(), **stated)
-
-
-def class_weights(params: Any, cells: Cells) -> NDArray[np.float64]:
+def class_weights(stated: Any, cells: Cells) -> NDArray[np.float64]:
     """Return the weight of each class in the loss, an array of shape (classes,)."""
     classes = list(cells.classes)
-    if params.class_weight is None:
+    if stated is None:
         return np.ones(len(classes))
-    if isinstance(params.class_weight, Mapping):
-        _check_class_weights(params.class_weight, classes)
-        return np.array([float(params.class_weight.get(each, 1.0)) for each in classes])
+    if isinstance(stated, Mapping):
+        _check_class_weights(stated, classes)
+        return np.array([float(stated.get(each, 1.0)) for each in classes])
     # "balanced", as in scikit-learn; an entry may stand for several rows.
     counts = None if cells.counts is None else np.asarray(cells.counts)
     rows = np.bincount(cells.of_rows(np.asarray(cells.labels)), counts, minlength=len(classes))
@@ -237,7 +212,7 @@ def object_names(objects: Sequence[Any]) -> list[str]:
     return names
 
 
-def nested_parameters(prefix: str, objects: Sequence[Any]) -> dict[str, Any]:
+def limit_parameters(prefix: str, objects: Sequence[Any]) -> dict[str, Any]:
     """Return every object, and every field of every object, by its parameter name."""
     found: dict[str, Any] = {}
     for name, each in zip(object_names(objects), objects, strict=True):
@@ -249,7 +224,7 @@ def nested_parameters(prefix: str, objects: Sequence[Any]) -> dict[str, Any]:
 def with_parameters(prefix: str, objects: Sequence[Any], changes: Mapping[str, Any]) -> list[Any]:
     """Return the objects with some fields changed; the keys of `changes` have no prefix."""
     names, result = object_names(objects), list(objects)
-    known = nested_parameters(prefix, objects)
+    known = limit_parameters(prefix, objects)
     by_object: dict[str, dict[str, Any]] = {}
     for key, value in changes.items():
         if f"{prefix}__{key}" not in known:
@@ -270,67 +245,54 @@ def with_parameters(prefix: str, objects: Sequence[Any], changes: Mapping[str, A
 
 
 class NamedParameters(BaseEstimator):
-    """`get_params` and `set_params` that also know the parameters of each limit."""
+    """`get_params` and `set_params` that also know the parameters of each limit and of each record.
+
+    A plain value such as `groups="both"` becomes a record as soon as one of its other settings is set.
+    """
 
     constraints: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with `deep` also those of each limit, as `constraints__disparate_impact__bound`."""
-        params = super().get_params(deep=deep)
-        return (
-            {**params, **nested_parameters("constraints", readable_constraints(self.constraints))} if deep else params
-        )
+        """Return the parameters; with `deep` also those of limits, records and other estimators."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if not deep:
+            return params
+        limits = limit_parameters("constraints", readable_constraints(self.constraints))
+        return {**params, **nested_parameters(self._records()), **nested_parameters(params), **limits}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, including those of a limit, such as `constraints__disparate_impact__bound=0.9`."""
-        prefix = "constraints__"
-        nested = {key.removeprefix(prefix): value for key, value in params.items() if key.startswith(prefix)}
-        super().set_params(**{key: value for key, value in params.items() if not key.startswith(prefix)})
-        if nested:
-            self.constraints = with_parameters("constraints", readable_constraints(self.constraints), nested)
+        """Set parameters, such as `constraints__disparate_impact__bound=0.9` or `groups__min_size=20`."""
+        limits = {key: value for key, value in params.items() if key.startswith("constraints__")}
+        for key in sorted(params.keys() - limits, key=lambda each: "__" in each):  # whole parameters first
+            name, nested, rest = key.partition("__")
+            check_parameter(name, self.get_params(deep=False), self)
+            setattr(self, name, self._changed(name, rest, params[key]) if nested else params[key])
+        if limits:
+            changes = {key.removeprefix("constraints__"): value for key, value in limits.items()}
+            self.constraints = with_parameters("constraints", readable_constraints(self.constraints), changes)
         return self
 
+    def _changed(self, name: str, key: str, value: Any) -> Any:
+        """Return the value of a parameter with one of its own parameters changed."""
+        held = getattr(self, name)
+        if not (hasattr(held, "get_params") and key in held.get_params()):
+            held = self._records().get(name, held)
+        if not hasattr(held, "set_params"):
+            raise ValueError(f"Invalid parameter {name}__{key}: {name}={held!r} has no parameters of its own.")
+        return held.set_params(**{key: value})
 
-# --- all rows at once ------------------------------------------------------------------------------------------------
-
-NEED_ALL_ROWS: dict[str, tuple[Any, ...]] = {
-    "base": (None,),
-    "confidence": (None,),
-    "margin": (None,),
-    "early_stopping": (False,),
-    "warm_start": (False,),
-}
-"""Parameters that need all rows in the memory of one process, and the values that do not."""
-
-
-def check_shared(params: Any, **given: Any) -> None:
-    """Raise an error if a parameter or argument needs all rows in one process; for a fit of several processes."""
-    allow_only(
-        params,
-        NEED_ALL_ROWS,
-        "{name}={value!r} needs all rows in one process, but this fit is shared by several.",
-        "Leave it out, or fit in one process with {distributed='off'}.",
-    )
-    if not (isinstance(params.constraint_weight, str) and given.pop("constraint_weight", None) is None):
-        raise InputError(
-            "{constraint_weight=} with an array needs a fit in one process.", "Use 'same' or 'none', or leave it out."
-        )
-    if not isinstance(params.random_state, int | np.integer):
-        raise InputError(
-            "{random_state=value} draws another seed in every process.", "Give a number.", value=params.random_state
-        )
-    if not (params.preprocessing is None or isinstance(params.preprocessing, str)):
-        raise InputError(
-            "{preprocessing=} with a transformer learns from the rows of one process, but this fit is shared by "
-            "several.",
-            "Use {preprocessing='auto'}, or transform the rows before the fit and use {preprocessing=None}.",
-        )
-    for name, value in given.items():
-        if value is not None:
-            raise InputError("{name}= needs a fit in one process.", "Leave it out.", name=name)
-
-
-# --- verbose= ---------------------------------------------------------------------------------------------------------
+    def _records(self) -> dict[str, Settings]:
+        """Return the parameters that are records, or that stand for one."""
+        found: dict[str, Settings] = {}
+        kind: Any = type(self)
+        for name, declared in declared_settings(kind).items():
+            value = getattr(self, name)
+            if declared.record is not None and value is not None:
+                try:
+                    found[name] = declared.record.of(value)
+                except (TypeError, ValueError):  # `fit` raises the error, not `get_params`
+                    continue
+        return found
 
 
 class ProgressPrinter:

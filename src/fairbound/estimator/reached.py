@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairbound._json import Number
-from fairbound.fairness import RATES, Cells, group_sums
+from fairbound.fairness import RATES, Cells, evaluate, group_sums
 from fairbound.training import (
     Assessment,
     GapSums,
@@ -151,7 +151,7 @@ def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ..
         rates: dict[str, dict[str, list[float]]] = {}
         for outcome in cells.outcomes:
             sums = group_sums(assessment.counts, cells, grouping, outcome)
-            rates[str(cells.classes[outcome])] = {name: RATES[name](sums).tolist() for name in SHOWN_RATES}
+            rates[str(cells.classes[outcome])] = {name: evaluate(RATES[name], sums).tolist() for name in SHOWN_RATES}
         for position, group in enumerate(grouping.groups):
             found.append(
                 GroupResult(

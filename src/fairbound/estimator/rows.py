@@ -1,6 +1,6 @@
 """Read and check the rows of a fit: inputs, labels, groups and weights, in any common form.
 
-Groups are given separately, or are columns of X.  In the second case they are inputs only with `sensitive_as_input`.
+Groups are given separately, or are columns of X.  In the second case they are inputs only with `Groups(as_input=True)`.
 Rows that count neither in the loss nor in a limit are removed.
 """
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -24,6 +24,7 @@ from fairbound.data import as_word, is_missing
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.parameters import Parameters
 from fairbound.fairness import Constraint, Division, as_constraints, conventional_positive, refuse_contradictions
 
 # --- labels ----------------------------------------------------------------------------------------------------------
@@ -136,12 +137,6 @@ def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *
 Floats = NDArray[np.float64]
 
 
-class Parameters(Protocol):
-    """The parameters of an estimator that a fit uses."""
-
-    def __getattr__(self, name: str) -> Any: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Data:
     """Checked rows: the inputs without the group columns, labels, groups and weights.
@@ -209,13 +204,17 @@ def read_data(
         )
     base_weights = read_weights(sample_weight, inputs.n_rows, "sample_weight", scale=False)
     loss_weights = scale_weights(base_weights)
-    stated = params.constraint_weight if constraint_weight is None else constraint_weight
+    stated = params.groups.weight if constraint_weight is None else constraint_weight
     if isinstance(stated, str):
         cell_weights = loss_weights if stated == "same" else np.ones(inputs.n_rows)
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
-    left = () if params.sensitive_as_input else columns
-    scores = None if base_score is None else read_base_score(base_score, inputs.n_rows, own=params.base is not None)
+    left = () if params.groups.as_input else columns
+    scores = (
+        None
+        if base_score is None
+        else read_base_score(base_score, inputs.n_rows, own=params.base.classifier is not None)
+    )
     data = Data(
         inputs.without(left),
         labels,
@@ -231,7 +230,7 @@ def read_data(
     counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
     if len(counted) == inputs.n_rows:
         return data
-    if params.small_groups == "error" and len(as_constraints(params.constraints)):
+    if params.groups.small == "error" and len(as_constraints(params.constraints)):
         _check_weightless(groups or {}, counted)
     return data.take(counted)
 
@@ -254,7 +253,7 @@ def read_further(
 
     If the training rows have base scores, these rows need them, too: (X, y, groups, base_score).
     """
-    if training.base_score is not None and params.base is None:
+    if training.base_score is not None and params.base.classifier is None:
         if not isinstance(rows, list | tuple) or len(rows) != 4:
             raise ValueError(f"{name} must be a tuple (X, y, groups, base_score), since fit has base_score=.")
     elif not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
@@ -307,9 +306,9 @@ def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -
     elif _are_names(sensitive_features, inputs):
         named, said = list(sensitive_features), argument("sensitive_features")
     if named is None:
-        if params.sensitive_as_input:
+        if params.groups.as_input:
             raise InputError(
-                "{sensitive_as_input=True} needs the groups among the columns of X.",
+                "{groups.as_input=True} needs the groups among the columns of X.",
                 "Name them in {sensitive_columns=}.",
             )
         return ()
@@ -317,7 +316,7 @@ def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -
     columns = tuple(inputs.position(column, said) for column in listed)
     if not columns:
         raise InputError("{argument} names no column.", "Name at least one, or leave it out.", argument=said)
-    if len(set(columns)) == inputs.n_columns and not params.sensitive_as_input:
+    if len(set(columns)) == inputs.n_columns and not params.groups.as_input:
         raise ValueError("All columns of X are groups, so nothing is left to predict from.")
     return columns
 
@@ -341,4 +340,4 @@ def _read_groups(
         groups = read_groups(sensitive_features, inputs.n_rows)
     else:
         return None
-    return name_missing(groups) if params.missing_groups == "group" else groups
+    return name_missing(groups) if params.groups.missing == "group" else groups

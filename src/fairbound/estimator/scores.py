@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import nn
 
 from fairbound._errors import InputError, LimitWarning, Message, argument
 from fairbound.estimator.base import BaseModel, check_base, named_base
 from fairbound.estimator.correction import (
     BaseResult,
-    corrected_module,
     orient_scores,
     score_names,
 )
@@ -32,9 +29,11 @@ from fairbound.estimator.cross_fitting import (
 from fairbound.estimator.encoder import TableEncoder, fitted_encoder
 from fairbound.estimator.groups import needed_labels
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.rows import Data, Parameters, read_data
+from fairbound.estimator.models import starting_linear
+from fairbound.estimator.parameters import Parameters, checked
+from fairbound.estimator.rows import Data, read_data
 from fairbound.fairness import Cells, Constraint, as_constraints, as_logits, decide
-from fairbound.training import Assessment, LinearTerm, TrainingProblem, flatten
+from fairbound.training import Assessment, LinearTerm, TrainingProblem, as_model
 
 Floats = NDArray[np.float64]
 
@@ -104,8 +103,7 @@ class BaseScores:
         constant, the loss with the base's own probabilities as labels.  So only the limits can change decisions.
         """
         w = problem.current()
-        blank = corrected_module((), Z.shape[1] - self.training.shape[1], problem.cells.n_labels, torch.Generator())
-        b = flatten(list(blank.parameters()))
+        b = starting_linear(Z.shape[1], problem.cells.n_labels, self.training.shape[1]).current()
         problem.assign(b)
         slope = problem.sweep(problem.rows(Z, loss_weights=loss_weights)).loss_gradient
         problem.assign(w)
@@ -114,7 +112,7 @@ class BaseScores:
 
     def stays(self, threshold: float) -> bool:
         """Return whether only limits may change the base: it is given, and does not decide the same for all rows."""
-        return self.given and len(decide(torch.from_numpy(self.training), threshold).unique()) > 1
+        return self.given and len(np.unique(decide(self.training, threshold))) > 1
 
     @property
     def n_others(self) -> int:
@@ -163,20 +161,21 @@ def fit_scores(
     params: Parameters, data: Data, cells: Cells, encoder: Any, seed: int, stacklevel: int
 ) -> BaseScores | None:
     """Return the base scores of a fit; None without a base."""
-    if not isinstance(params.base, FittedBase):
+    if not isinstance(params.base.classifier, FittedBase):
         check_base(params)
     if cells.division is not None:
-        if params.correction != "columns":
+        if params.base.correction != "columns":
             raise InputError(
-                "{correction=value} estimates the group of each row, but the groups are known with probabilities only.",
-                "Use {correction='columns'}.",
-                value=params.correction,
+                "{base.correction=value} estimates the group of each row, but the groups are known with probabilities "
+                "only.",
+                "Use {base.correction='columns'}.",
+                value=params.base.correction,
             )
         cells = Cells.build(data.y, pos_label=params.pos_label)  # folds consist of rows, not of entries
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
     if data.base_score is not None:
-        fitted = params.base if isinstance(params.base, FittedBase) else None
-        if params.base is not fitted:
+        fitted = params.base.classifier if isinstance(params.base.classifier, FittedBase) else None
+        if params.base.classifier is not fitted:
             raise InputError(
                 "{base=} and {base_score=} are both given.",
                 "Leave one of them out, or give the {attribute} of a fitted model as the base of other rows.",
@@ -184,25 +183,21 @@ def fit_scores(
             )
         if fitted is not None:
             check_classes(fitted, cells)
-        if params.module is not None:
-            raise InputError(
-                "{base_score=} and {module=} cannot be combined.", "Set the layers of the correction with {hidden=}."
-            )
         given = orient_scores(data.base_score, cells.n_labels, flipped=flipped)
         check_spread([given], argument("base_score"))
         found, work = BaseScores(given, fitted, flipped, given=fitted is None or is_prefit(params)), None
-    elif params.base is None:
-        if params.correction != "columns":
-            raise InputError("{correction=value} needs a base.", "Give {base=}.", value=params.correction)
+    elif params.base.classifier is None:
         return None
     else:
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
-    if params.correction == "columns":
+    if params.base.correction == "columns":
         return found
     constraints = as_constraints(params.constraints)
     columns, posteriors = fit_posteriors(work, constraints, cells, found.training, stacklevel + 1)
-    return replace(found, uses_columns=params.correction == "both", posteriors=posteriors, training_posteriors=columns)
+    return replace(
+        found, uses_columns=params.base.correction == "both", posteriors=posteriors, training_posteriors=columns
+    )
 
 
 def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any = None) -> Floats:
@@ -210,7 +205,7 @@ def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any =
 
     This is the first step of a fit with these parameters.  No correction is trained.
     """
-    params._validate_params()
+    params = checked(params)
     inputs = read_inputs(X)
     data = read_data(params, inputs, y, None, sample_weight, None)
     cells = Cells.build(data.y, weights=data.cell_weights, pos_label=params.pos_label)
@@ -221,14 +216,12 @@ def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any =
     return found.completed(data.inputs, data.positions).as_given()
 
 
-def moved_columns(
-    module: nn.Module, Z: Floats, base: BaseScores, names: Sequence[str], encoder: Any
-) -> dict[str, float]:
+def moved_columns(model: Any, Z: Floats, base: BaseScores, names: Sequence[str], encoder: Any) -> dict[str, float]:
     """Return the mean absolute change of the logits when a column is set to its mean, the largest first.
 
     Parameters
     ----------
-    module : torch.nn.Module
+    model : LinearModel or torch.nn.Module
         In double precision.
     Z : array of shape (n, inputs)
         Encoded columns, group posteriors, scores.
@@ -243,8 +236,7 @@ def moved_columns(
     n_labels = max(2, n_scores)
 
     def forward(rows: Floats) -> Floats:
-        with torch.no_grad():
-            return as_logits(module(torch.from_numpy(rows)), n_labels).numpy()
+        return as_logits(as_model(model).outputs(rows), n_labels)
 
     before = forward(sample)
     widths: dict[str, int] = {}
@@ -336,7 +328,7 @@ def fit_posteriors(
     if work is None:
         raise InputError(
             "{correction='groups'} and 'both' train copies of the base on the group, so they need a base and folds.",
-            "With {cv='prefit'} or {base_score=} use {correction='columns'}.",
+            "With {cv='prefit'} or {base_score=} use {base.correction='columns'}.",
         )
     if not constraints or not cells.groupings:
         raise InputError(
@@ -345,7 +337,7 @@ def fit_posteriors(
     if not work.probabilities:
         raise InputError(
             "{base} has no predict_proba, so it cannot estimate the group.",
-            "Use {correction='columns'}, or another base.",
+            "Use {base.correction='columns'}, or another base.",
             base=named_base(work.base),
         )
     training, found = [], []
@@ -380,7 +372,7 @@ def _check_sizes(
             raise InputError(
                 "{correction='groups'} needs rows of every group in each fold, but a fold has none of the group "
                 "{group!r}{where}.",
-                "Use {correction='columns'}.",
+                "Use {base.correction='columns'}.",
                 group=groups[int(counts.argmin())],
                 where=where,
             )
@@ -388,7 +380,7 @@ def _check_sizes(
     if counts.min() < FEW_ROWS:
         message = Message(
             "The group {group!r} has {rows} rows{where}, too few to estimate it well (fewer than {few}). That costs "
-            "accuracy, and a limit may not carry over to new rows; {correction='columns'} is safer.",
+            "accuracy, and a limit may not carry over to new rows; {base.correction='columns'} is safer.",
             group=groups[int(counts.argmin())],
             rows=int(counts.min()),
             where=where,

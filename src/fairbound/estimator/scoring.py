@@ -16,7 +16,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
@@ -131,9 +130,9 @@ class FairnessScorer(BaseEstimator):
         return getattr(estimator, "pos_label_", None) if self.pos_label is None else self.pos_label
 
     @staticmethod
-    def _decisions(decided: NDArray[Any], watched: Watched) -> torch.Tensor:
+    def _decisions(decided: NDArray[Any], watched: Watched) -> NDArray[np.int64]:
         names = ("the estimator", "its prediction")
-        return torch.from_numpy(match_decisions(decided, watched.tally.cells.classes, watched.n_rows, names=names))
+        return match_decisions(decided, watched.tally.cells.classes, watched.n_rows, names=names)
 
 
 def make_fairness_scorer(

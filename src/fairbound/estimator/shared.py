@@ -10,13 +10,11 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import Tensor
 
 from fairbound._errors import InputError, together
 from fairbound._values import as_array
@@ -24,17 +22,18 @@ from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fit
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.modules import first_module, logits
+from fairbound.estimator.models import first_model, logits, new_generator, use_double
 from fairbound.estimator.parameters import (
+    Parameters,
     ProgressPrinter,
     check_shared,
+    checked,
     checked_resume,
     class_weights,
     one_callback,
-    stated_solver,
 )
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, Parameters, read_data, warn_if_guessed
+from fairbound.estimator.rows import Data, read_data, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
@@ -43,14 +42,17 @@ from fairbound.training import (
     GapSums,
     MatrixRows,
     Passes,
-    Processes,
     Rows,
-    SharedRows,
     SweepTotals,
     fit,
     gap_sums_of_rows,
     resumed,
 )
+
+if TYPE_CHECKING:
+    from fairbound.training import Processes, SharedRows
+
+Floats = NDArray[np.float64]
 
 CHUNK_ROWS = 2**16
 """Rows that are decided at once."""
@@ -70,16 +72,18 @@ class SharedFitting(Fitting):
         self.missing = count_missing(cells)
         if self.constraints:
             with together(passes.processes):
-                policy = params.small_groups, params.min_group_size
+                policy = params.groups.small, params.groups.min_size
                 cells, self.small = settle_small_groups(cells, self.constraints, *policy)
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
+        if passes.processes is not None:
+            seed = passes.processes.gather(seed)[0]
         self.encoder = prepared.encoder(params)
         self.input_names = prepared.input_names(self.encoder)
         self.base, self.n_inputs = None, prepared.n_inputs
         self.Z, self.loss_weights = prepared.training, None  # the rows have their weights
-        self.generator = torch.Generator().manual_seed(seed)
-        self.module = first_module(
+        self.generator = new_generator(params, seed)
+        self.model = first_model(
             params.module,
             params.hidden,
             shape=(len(cells), self.n_inputs),
@@ -87,7 +91,7 @@ class SharedFitting(Fitting):
             seed=seed,
             generator=self.generator,
         )
-        self.module.to(torch.float64)  # in single precision the sums would depend on how the rows are divided
+        use_double(self.model)  # in single precision the sums would depend on how the rows are divided
         self.problem = self._pose(self.constraints)
         self.classes = prepared.classes
         self._add_floors()
@@ -98,11 +102,10 @@ class SharedFitting(Fitting):
         result = fit(
             self.problem,
             self.Z,
-            solver=stated_solver(self.params),
             effort=self._effort(),
             generator=self.generator,
             objective=self.params.objective,
-            precision=torch.float64,
+            precision=np.float64,
             callback=one_callback(self.params.callbacks, progress),
         )
         progress.close()
@@ -112,33 +115,33 @@ class SharedFitting(Fitting):
         facts.warn(record, stacklevel=4)
         return record
 
-    def _logits(self, rows: Rows) -> Iterator[tuple[Any, Tensor]]:
+    def _logits(self, rows: Rows) -> Iterator[tuple[Any, Floats]]:
         """Yield each chunk with its logits, computed as `predict` does."""
         for chunk in rows.in_double().chunks(CHUNK_ROWS):
-            yield chunk, logits(self.module, chunk.X.numpy(), self.cells.n_labels)
+            yield chunk, logits(self.model, chunk.X, self.cells.n_labels)
 
     def _totals(self) -> SweepTotals:
         rows, cells = self.prepared.counted, self.cells
         totals = SweepTotals(
             self.problem.loss, (), cells.outcomes, rows, threshold=self.problem.threshold, n_parameters=0
         )
-        self._decided_rows = torch.zeros(cells.n_labels, dtype=torch.int64)
+        self._decided_rows = np.zeros(cells.n_labels, dtype=np.int64)
         for chunk, z in self._logits(rows):
             decisions = decide(z, self.problem.threshold)
             totals.add_decisions(chunk, decisions)
-            self._decided_rows += torch.bincount(decisions, minlength=cells.n_labels)
-        totals.flat.copy_(self.passes.sum(totals.flat))
+            self._decided_rows += np.bincount(decisions, minlength=cells.n_labels)
+        totals.flat[:] = self.passes.sum(totals.flat)
         self._decided_rows = self.passes.sum(self._decided_rows)
         return totals
 
-    def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
+    def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         assert decisions is None, "there is no base, whose decisions would be counted"
         rows, sweep = self.prepared.counted, self._totals().sweep(gradients=False)
-        if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
-    def _decided(self) -> Tensor:
+    def _decided(self) -> NDArray[np.int64]:
         return self._decided_rows
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
@@ -159,20 +162,20 @@ def fit_shared(
     """Fit the estimator to the rows of all processes.  Each process passes its own rows; all get the same model."""
     started = time.perf_counter()
     with processes.together():
-        estimator._validate_params()
-        check_shared(estimator, **given)
+        params = checked(estimator)
+        check_shared(params, given)
         inputs = read_inputs(X)
-        data = read_data(estimator, inputs, y, sensitive_features, sample_weight, None)
+        data = read_data(params, inputs, y, sensitive_features, sample_weight, None)
         divided = [name for name, values in (data.groups or {}).items() if is_divided(values)]
         if divided:
             raise InputError(
                 "The groups of {column!r} are probabilities, but these need a fit in one process.",
-                "Give one group for each row, or use {distributed='off'} for the rows of this process alone.",
+                "Give one group for each row, or use {training.distributed='off'} for the rows of this process alone.",
                 column=divided[0],
             )
-    prepared = PreparedShard(estimator, data, processes)
-    with resumed(checked_resume(estimator, resume), processes) as passes:
-        fitting = SharedFitting(estimator, prepared, passes)
+    prepared = PreparedShard(params, data, processes)
+    with resumed(checked_resume(params, resume), processes) as passes:
+        fitting = SharedFitting(params, prepared, passes)
         result = fitting.train()
     return estimator._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
@@ -203,20 +206,22 @@ class PreparedShard:
             self.cells,
             index=index,
             labels=index % self.cells.n_labels,
-            weights=torch.from_numpy(data.cell_weights),
+            weights=data.cell_weights,
             counts=None,
             lightest=None,
         )
         # Double precision, so that the sums do not depend on the division of the rows.
-        rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=torch.float64)
+        rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=np.float64)
         self.training = self.counted = self._shared(rows, data.loss_weights)
-        factors = class_weights(params, self.cells)
+        factors = class_weights(params.loss.class_weight, self.cells)
         if len({*factors.tolist()}) > 1:
             weights = data.loss_weights * factors[own.labels]
-            weighted = torch.from_numpy(weights / weights.sum())[rows.positions]
+            weighted = (weights / weights.sum())[rows.positions]
             self.training = self._shared(replace(rows, loss_weights=weighted), weights)
 
     def _shared(self, rows: MatrixRows, weights: NDArray[np.float64]) -> SharedRows:
+        from fairbound.training import SharedRows
+
         return SharedRows.build(rows, float(weights.sum()), self.cells.sizes, self.cells.n_labels, self.processes)
 
     @property
@@ -225,7 +230,7 @@ class PreparedShard:
         return f"{self.processes.count} processes shared the fit, each with its own rows."
 
     def input_names(self, encoder: Any) -> list[str]:
-        """Return the names of the inputs of the module."""
+        """Return the names of the inputs of the model."""
         return encoded_names(encoder, self.data.inputs, self.n_inputs)
 
     def encoder(self, params: Parameters) -> Any:  # noqa: ARG002  # the form of `PreparedRows`
@@ -259,11 +264,11 @@ def with_agreed_weights(params: Parameters, data: Data, processes: Processes) ->
     """
     heaviest = max(processes.gather(float(data.base_weights.max())))
     weights = np.ldexp(data.base_weights, 1 - math.frexp(heaviest)[1])
-    in_limits = weights if params.constraint_weight == "same" else np.ones(len(weights))
+    in_limits = weights if params.groups.weight == "same" else np.ones(len(weights))
     return replace(data, loss_weights=weights, cell_weights=in_limits)
 
 
-def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[Cells, torch.Tensor]:
+def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[Cells, NDArray[np.int64]]:
     """Return the cells of the rows of all processes, and the cell of each row of this one."""
     given = processes.gather(list(data.groups or {}))
     names = given[0]
@@ -292,11 +297,13 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
     rows, weight, least = (np.array(each) for each in zip(*everywhere.values(), strict=True))
     groups = {name: as_array([key[place] for key in entries]) for place, name in enumerate(names, start=1)}
     y = as_array([key[0] for key in entries])
-    counted = Cells.build(y, groups or None, weights=weight / rows, groups=params.groups, pos_label=params.pos_label)
+    counted = Cells.build(
+        y, groups or None, weights=weight / rows, groups=params.groups.combine, pos_label=params.pos_label
+    )
     cells = counted.standing_for(rows.astype(np.int64), float(least.min()))
-    totals = torch.from_numpy(np.bincount(counted.index.numpy(), weight, minlength=counted.n_cells))
+    totals = np.asarray(np.bincount(counted.index, weight, counted.n_cells), dtype=np.float64)
     place = dict(zip(entries, counted.index.tolist(), strict=True))
-    return replace(cells, totals=totals), torch.tensor([place[key] for key in keys], dtype=torch.int64)
+    return replace(cells, totals=totals), np.array([place[key] for key in keys], dtype=np.int64)
 
 
 def _plain(column: Any) -> list[Any]:

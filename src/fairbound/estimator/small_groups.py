@@ -73,8 +73,8 @@ def settle_small_groups(
         small = sorted({*few, *_undefined(cells, grouping, constraints)})
         if len(small) == len(rows) and policy == "warn":
             raise InputError(
-                "All groups of {grouping!r} have fewer than {min_group_size=least} rows: {groups}.",
-                "Give more rows, or lower {min_group_size=}.",
+                "All groups of {grouping!r} have fewer than {groups.min_size=least} rows: {groups}.",
+                "Give more rows, or lower {groups.min_size=}.",
                 grouping=grouping.name,
                 least=least,
                 groups=", ".join(
@@ -156,10 +156,9 @@ def _aligned(
                 members.append([place])
             elif unseen == "merge" and pool is not None:
                 members[pool].append(place)
-    known_rows = np.asarray(grouping.membership)
-    membership = np.stack([known_rows[places].sum(axis=0) for places in members])
+    membership = np.stack([grouping.membership[places].sum(axis=0) for places in members])
     everyone = (membership.sum(axis=0, keepdims=True) > 0).astype(membership.dtype)
-    return Grouping(grouping.name, tuple(groups), np.concatenate([membership, everyone])).like(grouping.membership)
+    return Grouping(grouping.name, tuple(groups), np.concatenate([membership, everyone]))
 
 
 def _pool_name(groups: Sequence[Hashable]) -> str:
@@ -201,8 +200,8 @@ def _pool(
             return sorted(pool)
         if not others:
             raise InputError(
-                "All groups of {grouping!r} together have {rows} rows, too few with {min_group_size=least}.",
-                "Give more rows, or lower {min_group_size=}.",
+                "All groups of {grouping!r} together have {rows} rows, too few with {groups.min_size=least}.",
+                "Give more rows, or lower {groups.min_size=}.",
                 grouping=grouping.name,
                 rows=sum(rows),
                 least=least,
@@ -217,9 +216,9 @@ def _check_merged(grouping: Grouping, pool: list[int], constraints: Sequence[Con
     compares = any(resolve_measure(constraint.measure).comparison != "value" for constraint in concerned)
     if compares and len(pool) == len(grouping.groups):
         raise InputError(
-            "{small_groups='merge'} makes one group of all groups of {grouping!r}: {groups}. Nothing is left to "
+            "{groups.small='merge'} makes one group of all groups of {grouping!r}: {groups}. Nothing is left to "
             "compare.",
-            "Leave the small ones out of the limits with {small_groups='warn'}, or lower {min_group_size=}.",
+            "Leave the small ones out of the limits with {groups.small='warn'}, or lower {groups.min_size=}.",
             grouping=grouping.name,
             groups=told,
         )
@@ -227,10 +226,10 @@ def _check_merged(grouping: Grouping, pool: list[int], constraints: Sequence[Con
         named = constraint.reference if constraint.reference is not None else constraint.group
         if named is not None and grouping.find(named) in pool:
             raise InputError(
-                "{limit} names the group {group!r} of {grouping!r}, which {small_groups='merge'} merges with others: "
+                "{limit} names the group {group!r} of {grouping!r}, which {groups.small='merge'} merges with others: "
                 "{groups}.",
-                "Name a larger group, leave small groups out of the limits with {small_groups='warn'}, or lower "
-                "{min_group_size=}.",
+                "Name a larger group, leave small groups out of the limits with {groups.small='warn'}, or lower "
+                "{groups.min_size=}.",
                 limit=constraint,
                 group=named,
                 grouping=grouping.name,
@@ -243,7 +242,7 @@ def _merged_large(grouping: Grouping, few: list[int], large: int, rows: list[int
     return Message(
         "{grouping!r}: the small groups ({groups}) have too few rows even together, so {large} ({rows:,} rows) is "
         "merged with them, and has no limit of its own. To keep it apart, leave small groups out of the limits with "
-        "{small_groups='warn'}, or lower {min_group_size=}.",
+        "{groups.small='warn'}, or lower {groups.min_size=}.",
         grouping=grouping.name,
         groups=", ".join(f"{quoted(grouping.groups[each])}: {rows[each]}" for each in few[:LISTED]),
         large=quoted(grouping.groups[large]),
@@ -262,7 +261,7 @@ def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) ->
         listed += f", and {len(few) - LISTED} more"
     if len(few) > LISTED and all(isinstance(grouping.groups[each], float | int) for each in few):
         return InputError(
-            "{grouping!r} has {count:,} different numbers, most of them with fewer than {min_group_size=least} rows: "
+            "{grouping!r} has {count:,} different numbers, most of them with fewer than {groups.min_size=least} rows: "
             "{groups}.",
             "If it is a measurement, sort it into meaningful bins, and pass the bins.",
             grouping=grouping.name,
@@ -271,10 +270,10 @@ def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) ->
             groups=listed,
         )
     return InputError(
-        "{grouping!r} has groups with fewer than {min_group_size=least} rows: {groups}. A limit on a rate of so few "
+        "{grouping!r} has groups with fewer than {groups.min_size=least} rows: {groups}. A limit on a rate of so few "
         "rows says little.",
-        "Merge them with {small_groups='merge'}, leave them out of the limits with {small_groups='warn'}, or lower "
-        "{min_group_size=}.",
+        "Merge them with {groups.small='merge'}, leave them out of the limits with {groups.small='warn'}, or lower "
+        "{groups.min_size=}.",
         grouping=grouping.name,
         least=least,
         groups=listed,

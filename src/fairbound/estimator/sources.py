@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairbound._errors import InputError, argument, together
 from fairbound.data import Dataset, Source, read_source
+from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
+from fairbound.estimator.parameters import Parameters, checked, present_processes
 from fairbound.estimator.rows import stated_positive
-from fairbound.training import Processes
 
 PARTS = ("eval_set", "calibration_set")
 COLUMNS = ("constraint_weight", "base_score")
@@ -28,30 +30,31 @@ class SourceReader:
 
     Parameters
     ----------
-    estimator : ConstrainedClassifier
+    params : Parameters
     y, sensitive_features, sample_weight
         Names of columns.
     """
 
-    def __init__(self, estimator: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
-        self.estimator, self.target, self.weight = estimator, y, sample_weight
-        named = estimator.sensitive_columns if sensitive_features is None else sensitive_features
+    def __init__(self, params: Parameters, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
+        self.params, self.target, self.weight = params, y, sample_weight
+        named = params.sensitive_columns if sensitive_features is None else sensitive_features
         self.sensitive = () if named is None else named
-        self.processes = Processes.present() if estimator.distributed == "auto" else None
+        self.processes = present_processes(params)
         self.first: Dataset | None = None
 
     def read(self, source: Source, further: Sequence[str]) -> tuple[Dataset, Inputs, Any, dict[str, Any]]:
         """Return the rows, the inputs and the labels as `fit` takes them, and further columns."""
         with together(self.processes):
-            if not self.sensitive and self.estimator.constraints:
+            named = not isinstance(self.sensitive, list | tuple) or self.sensitive
+            if not named and self.params.constraints:
                 raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
         data, columns = read_source(
             source,
             target=self.target,
             sensitive=self.sensitive,
             weight=self.weight,
-            sensitive_as_input=self.estimator.sensitive_as_input,
-            max_categories=self.estimator.max_categories,
+            sensitive_as_input=self.params.groups.as_input,
+            max_categories=_max_categories(self.params),
             further=further,
             like=self.first,
             processes=self.processes,
@@ -78,14 +81,17 @@ def from_source(
 
     `given` are further arguments of the method.
     """
-    reader, source = SourceReader(estimator, y, sensitive_features, sample_weight), Source.of(X)
+    processes, source = present_processes(estimator), Source.of(X)
     assert source is not None
-    with together(reader.processes):
-        estimator._validate_params()
+    with together(processes):
+        reader = SourceReader(checked(estimator), y, sensitive_features, sample_weight)
         named = {name: _names(given.get(name)) for name in COLUMNS}
     data, inputs, labels, columns = reader.read(source, [each for names in named.values() for each in names])
     found = copy.copy(estimator)
-    found.sensitive_columns, found.sensitive_as_input = None, False  # the groups are given by themselves
+    found.sensitive_columns, found.groups = (
+        None,
+        replace(reader.params.groups, as_input=False),
+    )  # the groups are given by themselves
     with together(reader.processes):
         own = str(data.target_names[1]) if len(data.target_names) == 2 else None
         found.pos_label = stated_positive(estimator.pos_label, own, is_stated=source.positive is not None)
@@ -94,6 +100,12 @@ def from_source(
     groups = data.sensitive or None
     result = getattr(found, method)(inputs, labels, sensitive_features=groups, sample_weight=data.weight, **given)
     return found, result
+
+
+def _max_categories(params: Parameters) -> int:
+    """Return the most categories of a column, for the remarks about columns."""
+    found: int = getattr(params.encoder, "max_categories", TableEncoder().max_categories)
+    return found
 
 
 def _names(given: Any) -> list[str]:

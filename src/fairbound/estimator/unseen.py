@@ -15,11 +15,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from fairbound.estimator.modules import logits
+from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
 from fairbound.training import (
@@ -30,6 +28,8 @@ from fairbound.training import (
     choose_status,
     on_rows,
 )
+
+Decisions = NDArray[np.int64]
 
 FOLDS = 5
 """Each fold is fitted to four fifths of the rows, so its models are nearly as good as the whole one."""
@@ -43,17 +43,17 @@ NEAR_ENOUGH = 0.05
 STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on the training rows."
 
 
-def exact_rates(system: ConstraintSystem, decisions: Tensor) -> NDArray[np.float64]:
+def exact_rates(system: ConstraintSystem, decisions: Decisions) -> NDArray[np.float64]:
     """Return the rates of decisions about the rows of a system."""
     counts = system.cells.sums(decision_indicators(decisions, system.cells.outcomes))
-    return system.rates(counts.expand(len(system.surrogates), -1, -1)).numpy()
+    return system.decided_rates(counts)
 
 
 def rate_distribution(
     system: ConstraintSystem,
-    decisions: Tensor,
-    left_out: Tensor | None = None,
-    outs: Sequence[Tensor] = (),
+    decisions: Decisions,
+    left_out: Decisions | None = None,
+    outs: Sequence[NDArray[np.bool_]] = (),
     asked: int | None = None,
     *,
     constant: bool = False,
@@ -67,11 +67,11 @@ def rate_distribution(
     Parameters
     ----------
     system : ConstraintSystem
-    decisions : Tensor of shape (n,)
+    decisions : array of shape (n,)
         The decisions of the model about the rows of the system.
-    left_out : Tensor of shape (n,), optional
+    left_out : array of shape (n,), optional
         The decisions of the models that have not seen the row; None for rows not trained on.
-    outs : sequence of Tensor of shape (n,)
+    outs : sequence of arrays of shape (n,)
         For each fold, a mask of the rows that it leaves out.
     asked : int, optional
         The limits after the first `asked` ones have no forecast.
@@ -81,42 +81,42 @@ def rate_distribution(
     judged = decisions if left_out is None or constant else left_out
     rates = exact_rates(system, decisions)
     indicators = decision_indicators(judged, system.cells.outcomes)
-    spread = system.rate_spread(indicators, added=0.0 if constant else 0.5).numpy()
+    spread = system.rate_spread(indicators, added=0.0 if constant else 0.5)
     shift = (1 - 1 / FOLDS) * (exact_rates(system, judged) - rates)
     if judged is not decisions:
-        parts = [exact_rates(system, torch.where(out, judged, decisions)) - rates for out in outs]
+        parts = [exact_rates(system, np.where(out, judged, decisions)) - rates for out in outs]
         spread = spread + (1 - 1 / FOLDS) ** 2 * FOLDS * np.cov(parts, rowvar=False)
     return RateDistribution(system, rates, shift, spread, asked)
 
 
-def is_constant(problem: TrainingProblem, module: nn.Module, Z: NDArray[np.float64], decisions: Tensor) -> bool:
-    """Return whether a module decides alike for all inputs, and clearly so, which it will do on new rows as well.
+def is_constant(problem: TrainingProblem, model: Any, Z: NDArray[np.float64], decisions: Decisions) -> bool:
+    """Return whether a model decides alike for all inputs, and clearly so, which it will do on new rows as well.
 
     Its logits must be further from any other decision than they are from each other.
     """
     if bool((decisions != decisions[0]).any()):
         return False
-    found = logits(module, Z, problem.cells.n_labels)
-    width = float((found.amax(dim=0) - found.amin(dim=0)).max())
-    towards = torch.ones(1, 1) if found.shape[1] == 1 else -2.0 * torch.eye(found.shape[1])[decisions[:1]]
+    found = logits(model, Z, problem.cells.n_labels)
+    width = float(np.ptp(found, axis=0).max())
+    towards = np.ones((1, 1)) if found.shape[1] == 1 else -2.0 * np.eye(found.shape[1])[decisions[:1]]
     moved = (found + width * towards, found - width * towards)
     return all(bool((decide(each, problem.threshold) == decisions).all()) for each in moved)
 
 
-def folds(cells: Cells) -> list[Tensor]:
+def folds(cells: Cells) -> list[NDArray[np.bool_]]:
     """Return a mask of the rows that each fold leaves out: a fifth of each cell, or of each label if rows are divided.
 
     The rows of a cell are dealt in turn, after a shuffle with a fixed seed; each cell begins with another fold.
     """
     strata = cells.index if cells.division is None else cells.of_rows(cells.labels)
-    order = torch.from_numpy(np.random.default_rng(0).permutation(len(strata)))
-    order = order[torch.argsort(strata[order], stable=True)]
-    dealt = torch.empty(len(strata), dtype=torch.int64)
-    dealt[order] = torch.arange(len(strata)) % FOLDS
+    order = np.random.default_rng(0).permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    dealt = np.empty(len(strata), dtype=np.int64)
+    dealt[order] = np.arange(len(strata)) % FOLDS
     return [cells.of_entries(dealt == fold) for fold in range(FOLDS)]
 
 
-Series = tuple[Tensor, FitSeries]
+Series = tuple[NDArray[np.bool_], FitSeries]
 """The rows that a fold leaves out, as a mask, and the fits to the other rows."""
 
 
@@ -127,12 +127,12 @@ class Outlook:
     ----------
     problem, Z, loss_weights
         The problem, inputs and weights of the fit.
-    start : Tensor
+    start : array
         The parameters from which the fit starts, and each fold.
     asked : int, optional
         Only the first `asked` limits get a forecast and a margin; by default all.
     decisions : function, optional
-        Returns the decisions of the module about the training rows, if somebody computes them anyway.
+        Returns the decisions of the model about the training rows, if somebody computes them anyway.
     options
         The objective and the effort of the fit.
 
@@ -149,20 +149,20 @@ class Outlook:
         problem: TrainingProblem,
         Z: NDArray[np.float64],
         loss_weights: Any,
-        start: Tensor,
+        start: NDArray[np.float64],
         asked: int | None = None,
-        decisions: Callable[[], Tensor] | None = None,
+        decisions: Callable[[], Decisions] | None = None,
         **options: Any,
     ) -> None:
         self.problem, self.Z, self.asked, self.options = problem, Z, asked, options
         self.weights = None if loss_weights is None else np.asarray(loss_weights)
-        self._start, self._dtype, self._known_decisions = start, problem.parameters[0].dtype, decisions
+        self._start, self._dtype, self._known_decisions = start, problem.model.dtype, decisions
         self.margin: MarginResult | None = None
         self._present: RateDistribution | None = None
         self.too_few = ""
 
     @cached_property
-    def _trials(self) -> list[tuple[Tensor, TrainingProblem]]:
+    def _trials(self) -> list[tuple[NDArray[np.bool_], TrainingProblem]]:
         """Return the rows that each fold leaves out, and the problem for the others; none if a rate is undefined."""
         try:
             return [
@@ -176,17 +176,17 @@ class Outlook:
     def series(self) -> Iterator[Series]:
         """Yield the fits of each fold, which begin without limits."""
         for out, trial in self._trials:
-            inside = (~out).numpy()
+            inside = ~out
             weights = None if self.weights is None else self.weights[inside]
-            yield out, FitSeries(trial, self.Z[inside], loss_weights=weights, precision=torch.float64, **self.options)
+            yield out, FitSeries(trial, self.Z[inside], loss_weights=weights, precision=np.float64, **self.options)
 
-    def decide(self, problem: TrainingProblem, out: Tensor) -> Tensor:
-        """Return the decisions of the module of a fold about the rows that it leaves out."""
-        return decide(logits(problem.module, self.Z[out.numpy()], problem.cells.n_labels), problem.threshold)
+    def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Decisions:
+        """Return the decisions of the model of a fold about the rows that it leaves out."""
+        return decide(logits(plain_model(problem), self.Z[out], problem.cells.n_labels), problem.threshold)
 
-    def left_out(self, series: Iterable[Series], limits: Sequence[Sequence[Constraint]]) -> list[Tensor]:
+    def left_out(self, series: Iterable[Series], limits: Sequence[Sequence[Constraint]]) -> list[Decisions]:
         """Return the decisions about each row of models that have not seen it, for each set of limits."""
-        found = [torch.zeros(len(self.problem.cells), dtype=torch.int64) for _ in limits]
+        found = [np.zeros(len(self.problem.cells), dtype=np.int64) for _ in limits]
         for out, each in series:
             for decisions, constraints in zip(found, limits, strict=True):
                 each.fit(constraints)
@@ -194,7 +194,7 @@ class Outlook:
         return found
 
     def forecast(self, result: TrainingResult) -> Forecast | None:
-        """Return the forecast of a fit, whose model is in the module; None without limits."""
+        """Return the forecast of a fit, whose model is in the problem; None without limits."""
         system = self.problem.system
         if not system.constraints:
             return None
@@ -202,7 +202,9 @@ class Outlook:
             return self._present.forecast()
         return self.forecast_all([(system, result, self.problem.current())])[0]
 
-    def forecast_all(self, models: Sequence[tuple[ConstraintSystem, TrainingResult, Tensor]]) -> list[Forecast]:
+    def forecast_all(
+        self, models: Sequence[tuple[ConstraintSystem, TrainingResult, NDArray[np.float64]]]
+    ) -> list[Forecast]:
         """Return the forecast of each model, given its limits, its result and its parameters.
 
         For the models of a frontier, each fold fits a frontier of its own.
@@ -268,32 +270,34 @@ class Outlook:
 
     def _continued(self, result: TrainingResult, callback: Any) -> FitSeries:
         """Return further fits of the whole model, from the model without limits that the fit has found."""
-        present, module = self.problem.current(), self.problem.module
-        module.to(self._dtype)
+        present, model = self.problem.current(), self.problem.model
+        model.set_precision(self._dtype)
         self.problem.assign(self._start if result.free_parameters is None else result.free_parameters)
         effort = replace(self.options.get("effort") or Effort(), free=False)
         series = FitSeries(
             self.problem,
             self.Z,
             loss_weights=self.weights,
-            precision=torch.float64,
+            precision=np.float64,
             callback=callback,
             neighbour=present,
             **{**self.options, "effort": effort},
         )
-        module.to(torch.float64)
+        model.set_precision(np.float64)
         self.problem.assign(present)
         return series
 
-    def _accuracy(self, decided: Tensor) -> float:
+    def _accuracy(self, decided: Decisions) -> float:
         cells = self.problem.cells
-        return float(cells.weights @ (decided == cells.labels).to(cells.weights.dtype) / cells.weights.sum())
+        return float(cells.weights @ (decided == cells.labels) / cells.weights.sum())
 
-    def _rates(self, system: ConstraintSystem, left_out: Tensor) -> RateDistribution:
+    def _rates(self, system: ConstraintSystem, left_out: Decisions) -> RateDistribution:
         if self._known_decisions is not None:
             decisions = self._known_decisions()
         else:
-            decisions = decide(logits(self.problem.module, self.Z, self.problem.cells.n_labels), self.problem.threshold)
-        same = is_constant(self.problem, self.problem.module, self.Z, decisions)
+            decisions = decide(
+                logits(plain_model(self.problem), self.Z, self.problem.cells.n_labels), self.problem.threshold
+            )
+        same = is_constant(self.problem, plain_model(self.problem), self.Z, decisions)
         outs = [out for out, _ in self._trials]
         return rate_distribution(system, decisions, left_out, outs, self.asked, constant=same)

@@ -1,7 +1,7 @@
 """Measures of decisions on other rows than the training rows, such as validation rows.
 
-Such rows may lack a label or a group of the model.  A missing label gets a row of weight 0, so that the classes are
-those of the model.  A group without the rows that a rate needs is left out of that rate, as in an audit.
+Such rows may lack a label or a group of the model.  A group without the rows that a rate needs is left out of that
+rate, as in an audit.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fairbound.estimator.rows import Data
 from fairbound.estimator.small_groups import SmallGroup, treat_alike
@@ -67,49 +65,23 @@ class Watched:
         small : sequence of SmallGroup
             Groups that the training rows left out of the limits or merged.
         """
-        unknown = np.setdiff1d(y, classes)
-        if len(unknown):
-            raise ValueError(
-                f"y has the label {unknown.tolist()[0]!r}, which the model was not trained on. Labels: "
-                f"{', '.join(map(repr, classes.tolist()))}."
-            )
-        further = len(classes)
-        labels = np.concatenate([y, classes.astype(y.dtype) if y.dtype.kind != classes.dtype.kind else classes])
-        columns = None
-        if groups is not None:
-            columns = {name: np.concatenate([values, values[[0] * further]]) for name, values in groups.items()}
-        tally = Tally.build(
-            labels,
-            labels,
-            columns,
-            sample_weight=np.concatenate([weights, np.zeros(further)]),
-            groups=combine,
-            pos_label=pos_label,
-        )
+        tally = Tally.build(y, y, groups, sample_weight=weights, groups=combine, pos_label=pos_label, classes=classes)
         if small:
             tally = replace(tally, powers=tuple((treat_alike(cells, small), S) for cells, S in tally.powers))
         comparable = [_comparable(limit, tally) for limit in limits]
         compiled = iter(tally.compile_all(limit for limit, fits in zip(limits, comparable, strict=True) if fits))
         return cls(tally, tuple(next(compiled) if fits else None for fits in comparable), len(y))
 
-    def measured(self, decisions: Tensor) -> list[float | None]:
+    def measured(self, decisions: NDArray[np.int64]) -> list[float | None]:
         """Return one value per limit for decisions, which are class indices of the model; None if undefined."""
-        tally = self._with(decisions)
+        tally = self.tally.recount(decisions)
         return [None if system is None else tally.measured(system) for system in self.systems]
 
-    def accuracy(self, decisions: Tensor) -> float:
+    def accuracy(self, decisions: NDArray[np.int64]) -> float:
         """Share of the rows decided right, by weight."""
         cells = self.tally.cells
-        right = cells.of_entries(self._padded(decisions)) == cells.labels  # rows added for missing labels have weight 0
+        right = cells.of_entries(decisions) == cells.labels
         return float((cells.weights * right).sum() / cells.weights.sum())
-
-    def _with(self, decisions: Tensor) -> Tally:
-        return self.tally.recount(self._padded(decisions))
-
-    def _padded(self, decisions: Tensor) -> NDArray[Any]:
-        """Append decisions for the rows that were added for missing labels: the labels themselves."""
-        cells = self.tally.cells
-        return np.concatenate([decisions.numpy(), cells.of_rows(cells.labels)[self.n_rows :]])
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:
@@ -122,25 +94,25 @@ def _comparable(limit: Constraint, tally: Tally) -> bool:
     return bool(concerned) and (alone or all(len(each.groups) > 1 for each in concerned))
 
 
-def validation_loss(problem: TrainingProblem, logits: Callable[[], Tensor], data: Data, w: Tensor) -> float:
-    """Return the mean loss on validation rows at a point; `logits` are those of the problem's module there."""
+def validation_loss(
+    problem: TrainingProblem, logits: Callable[[], NDArray[Any]], data: Data, w: NDArray[np.float64]
+) -> float:
+    """Return the mean loss on validation rows at a point; `logits` are those of the problem's model there."""
     problem.assign(w)
     places = {label: place for place, label in enumerate(problem.cells.classes)}
-    labels = torch.tensor([places[label] for label in data.y.tolist()])
-    values = problem.loss.values(logits(), labels).to(torch.float64).numpy()
-    return float(np.average(values, weights=data.loss_weights))
+    labels = np.array([places[label] for label in data.y.tolist()])
+    return float(np.average(problem.loss.values(logits(), labels).astype(np.float64), weights=data.loss_weights))
 
 
-def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> Tensor:
-    """Return the logits of the module that is being trained, in its precision."""
-    rows = torch.from_numpy(inputs)
-    rows = rows.to(problem.parameters[0].dtype) if rows.is_floating_point() else rows  # integers are embedded
-    with torch.no_grad():
-        return torch.cat([as_logits(problem.module(part), problem.cells.n_labels) for part in rows.split(2**14)])
+def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the logits of the model that is being trained, in its precision."""
+    rows = inputs.astype(problem.model.dtype, copy=False) if inputs.dtype.kind == "f" else inputs  # or embedded
+    parts = [problem.model.outputs(rows[start : start + 2**14]) for start in range(0, len(rows), 2**14)]
+    return np.concatenate([as_logits(part, problem.cells.n_labels) for part in parts])
 
 
 def watched_columns(problem: TrainingProblem, inputs: NDArray[np.float64], watched: Watched) -> dict[str, float]:
-    """Return accuracy and limits of the present module on the validation rows, as columns of the history."""
+    """Return accuracy and limits of the present model on the validation rows, as columns of the history."""
     decisions = decide(present_logits(problem, inputs), problem.threshold)
     measured = {
         f"eval {limit}": float("nan") if value is None else value

@@ -157,11 +157,6 @@ class Repeats:
     squared_weight: np.ndarray | None = None
     heaviest: float = 1.0
 
-    def extended(self, further: int) -> Repeats:
-        """Return the same with `further` more given rows, which stand for 0 rows each."""
-        squares = None if self.squared_weight is None else np.append(self.squared_weight, np.zeros(further))
-        return replace(self, rows=np.append(self.rows, np.zeros(further, dtype=np.int64)), squared_weight=squares)
-
 
 @dataclass(frozen=True, eq=False)
 class Tally:
@@ -208,24 +203,29 @@ class Tally:
         positive_decision: Hashable | None = None,
         min_group_size: int = 1,
         repeats: Repeats | None = None,
+        classes: Iterable[Hashable] | None = None,
     ) -> Tally:
-        """Count the decisions; equal weights are ignored.  Without labels, y is None."""
+        """Count the decisions; equal weights are ignored.  Without labels, y is None.
+
+        The rows need not have all of the given `classes`; by default the classes are those of the rows.
+        """
         if y is None:
             chosen = pos_label if positive_decision is None else positive_decision
-            decisions, classes = read_decisions(prediction, chosen)
-            cells = Cells.unlabelled(len(decisions), classes, sensitive_features, weights=sample_weight, groups=groups)
+            decisions, known = read_decisions(prediction, chosen)
+            cells = Cells.unlabelled(len(decisions), known, sensitive_features, weights=sample_weight, groups=groups)
         else:
-            cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
+            options: dict[str, Any] = {"groups": groups, "pos_label": pos_label, "classes": classes}
+            cells = Cells.build(y, sensitive_features, weights=sample_weight, **options)
             decisions = match_decisions(prediction, cells.classes, cells.n_rows, positive_decision=positive_decision)
         cells = cells if repeats is None else cells.standing_for(repeats.rows)
         cells, merged = merge_small_groups(cells, min_group_size)
-        known = cells.weights[cells.weights > 0]
+        counted = cells.weights[cells.weights > 0]
         divided = cells.division is not None
         bounded = divided and sample_weight is None
         largest = None
         squares = None if repeats is None else repeats.squared_weight
-        if divided or squares is not None or (known != known[0]).any():
-            heaviest = float(known.max()) if repeats is None or squares is None else repeats.heaviest
+        if divided or squares is not None or (counted != counted[0]).any():
+            heaviest = float(counted.max()) if repeats is None or squares is None else repeats.heaviest
             if cells.division is not None:  # a row may count in a group with several entries
                 heaviest = float(np.bincount(cells.division.rows, cells.weights).max())
             largest = heaviest if largest_weight is None else float(largest_weight)

@@ -17,7 +17,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import fairbound
 from fairbound.data import Dataset, Split, load_dataset
@@ -27,6 +29,7 @@ from fairbound.fairness import SURROGATES, Cells, Constraint, Covariance, Dispar
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (
     L2,
+    Effort,
     FullBatch,
     SquaredMeasure,
     StratifiedBatches,
@@ -127,7 +130,7 @@ def _run_paper(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult
 
 def _run_fast(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult]:
     problem = make_problem(run, rows)
-    return problem, fit(problem, rows.X, solver="stochastic" if run.batches else "auto")
+    return problem, fit(problem, rows.X, effort=Effort(epochs=20 if run.batches else "auto"))
 
 
 def _constraint(run: Run, measure: str, bound: float) -> Constraint:
@@ -164,7 +167,7 @@ def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> CellSums:
     )
 
 
-def _grid(sums: torch.Tensor) -> Grid:
+def _grid(sums: NDArray[np.float64]) -> Grid:
     (a, b), (c, d) = sums.reshape(2, 2).tolist()
     return (a, b), (c, d)
 

@@ -35,16 +35,13 @@ from fairbound.fairness.constraints import (
 )
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
-    GroupSums,
-    ReadOutputs,
     as_logits,
     decide,
     decision_indicators,
-    group_sums,
     logit,
     outcome_indicators,
     probabilities,
-    read_outputs,
+    softmax,
 )
 from fairbound.fairness.measures import (
     MEASURES,
@@ -64,6 +61,7 @@ from fairbound.fairness.measures import (
     true_positive_rate,
     uses_label,
 )
+from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
     SURROGATES,
     ExactStep,
@@ -76,6 +74,7 @@ from fairbound.fairness.surrogates import (
     Surrogate,
     Tanh,
     resolve_surrogate,
+    sigmoid,
 )
 from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValues
 from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, refuse_contradictions
@@ -115,7 +114,6 @@ __all__ = [
     "PredictiveParity",
     "RateBlock",
     "RateFunction",
-    "ReadOutputs",
     "Representation",
     "Sigmoid",
     "SmoothedStep",
@@ -147,7 +145,6 @@ __all__ = [
     "probabilities",
     "rate_limit",
     "read_columns",
-    "read_outputs",
     "read_probabilities",
     "refuse_contradictions",
     "resolve_measure",
@@ -155,6 +152,8 @@ __all__ = [
     "selection_rate",
     "share_of_selected",
     "shortest",
+    "sigmoid",
+    "softmax",
     "true_negative_rate",
     "true_positive_rate",
     "undefined_groups",

@@ -20,25 +20,26 @@ into `classes`; with two classes, class 1 is the positive one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairbound._errors import InputError, bad_value
-from fairbound._values import check_magnitude, check_weights, combine_codes, find_value, torch
+from fairbound._values import check_magnitude, check_weights, combine_codes, find_value
 from fairbound.fairness.columns import (
     MOST_GROUPS,
     SUM_TOLERANCE,
-    Array,
     Division,
     encode_columns,
     encode_labels,
-    like,
     read_columns,
 )
+
+Floats = NDArray[np.float64]
 
 Combine = Literal["each", "intersection", "both"]
 
@@ -59,7 +60,7 @@ class Grouping:
 
     name: str
     groups: tuple[Hashable, ...]
-    membership: Array = field(repr=False)
+    membership: Floats = field(repr=False)
 
     def find(self, group: Hashable) -> int | None:
         """Return the index of a group, or None if there is no such group.  Compare values first, then texts.
@@ -84,23 +85,16 @@ class Grouping:
     def without(self, positions: Sequence[int], *, merged: Hashable | None = None) -> Grouping:
         """Return this grouping without some of its groups; a group named `merged`, if given, replaces them."""
         kept = [each for each in range(len(self.groups)) if each not in set(positions)]
-        known = np.asarray(self.membership)
+        known = self.membership
         parts, groups = [known[kept]], tuple(self.groups[each] for each in kept)
         if merged is not None:
             parts, groups = [*parts, known[list(positions)].sum(axis=0, keepdims=True)], (*groups, merged)
-        member = np.concatenate(parts)
-        return _grouping(self.name, groups, member > 0).like(self.membership)
-
-    def like(self, example: Array) -> Grouping:
-        """Return this grouping with arrays of the same type as `example`."""
-        return replace(self, membership=like(np.asarray(self.membership), example))
+        return _grouping(self.name, groups, np.concatenate(parts) > 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cell of each row, and the groups that the cells form.
-
-    `Cells.build` uses tensors, for training.  `Cells.count` uses numpy arrays, to count decisions without torch.
+    """The cell of each row, and the groups that the cells form.  Make it with `Cells.build`.
 
     Attributes
     ----------
@@ -123,14 +117,14 @@ class Cells:
         With `counts`: the least positive weight of a row.
     """
 
-    index: Array
-    labels: Array
-    weights: Array
-    totals: Array
+    index: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    weights: NDArray[Any]
+    totals: NDArray[Any]
     classes: tuple[Hashable, ...]
     groupings: tuple[Grouping, ...]
     division: Division | None = None
-    counts: Array | None = None
+    counts: NDArray[np.int64] | None = None
     lightest: float | None = None
 
     @classmethod
@@ -142,8 +136,9 @@ class Cells:
         weights: Any = None,
         groups: Combine = "each",
         pos_label: Hashable | None = None,
+        classes: Iterable[Hashable] | None = None,
     ) -> Cells:
-        """Assign rows to cells, with tensors.
+        """Assign rows to cells.
 
         Parameters
         ----------
@@ -159,6 +154,8 @@ class Cells:
         pos_label : label, optional
             Which of two labels is the positive one.  By default the conventional one, such as 1 or "yes" (see
             `fairbound.fairness.columns`); if there is none, the last in sorted order.
+        classes : labels, optional
+            All classes, of which the rows may lack some; by default those of the rows.
 
         Examples
         --------
@@ -168,27 +165,8 @@ class Cells:
         >>> cells.group_counts()["sensitive_feature"]
         {'a': {0: 1.0, 1: 1.0}, 'b': {0: 0.0, 1: 1.0}}
         """
-        counted = cls.count(y, sensitive_features, weights=weights, groups=groups, pos_label=pos_label)
-        tensor = torch.empty(0)
-        return replace(
-            counted,
-            **{name: like(getattr(counted, name), tensor) for name in ("index", "labels", "weights", "totals")},
-            groupings=tuple(grouping.like(tensor) for grouping in counted.groupings),
-        )
-
-    @classmethod
-    def count(
-        cls,
-        y: Any,
-        sensitive_features: Any = None,
-        *,
-        weights: Any = None,
-        groups: Combine = "each",
-        pos_label: Hashable | None = None,
-    ) -> Cells:
-        """Assign rows to cells as `build` does, with numpy arrays."""
-        labels, classes = encode_labels(y, pos_label)
-        return cls._assign(labels, classes, sensitive_features, weights, groups)
+        labels, known = encode_labels(y, pos_label, classes)
+        return cls._assign(labels, known, sensitive_features, weights, groups)
 
     @classmethod
     def unlabelled(
@@ -200,7 +178,7 @@ class Cells:
         weights: Any = None,
         groups: Combine = "each",
     ) -> Cells:
-        """Assign rows without labels to cells, with numpy arrays.
+        """Assign rows without labels to cells.
 
         All rows are put in the cells of the first class.  So only rates that do not use the label are meaningful.
         """
@@ -236,14 +214,13 @@ class Cells:
 
     def standing_for(self, counts: Any, lightest: float | None = None) -> Cells:
         """Return cells in which entry i stands for `counts[i]` rows; for one row each if `counts` is None."""
-        each = None if counts is None else like(np.asarray(counts, dtype=np.int64), self.index)
+        each = None if counts is None else np.asarray(counts, dtype=np.int64)
         found = replace(self, counts=each, lightest=lightest)
-        totals = np.bincount(np.asarray(self.index), found._times(self.weights), self.n_cells)
-        return replace(found, totals=like(totals, self.totals))
+        return replace(found, totals=np.bincount(self.index, found._times(self.weights), self.n_cells))
 
-    def _times(self, values: Array) -> np.ndarray:
+    def _times(self, values: NDArray[Any]) -> NDArray[Any]:
         """Multiply the value of each entry by the number of rows that the entry stands for."""
-        return np.asarray(values) if self.counts is None else np.asarray(values) * np.asarray(self.counts)
+        return values if self.counts is None else values * self.counts
 
     @cached_property
     def n_cells(self) -> int:
@@ -260,39 +237,39 @@ class Cells:
         """Return the number of rows; a divided row counts once."""
         return len(self) if self.division is None else self.division.n_rows
 
-    def of_entries(self, values: Array) -> Array:
+    def of_entries(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the value of its row for each entry.  If no row is divided, the entries are the rows."""
         return values if self.division is None else values[self.division.rows]
 
-    def of_rows(self, values: Array) -> Array:
+    def of_rows(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one value per row.  The values of entries must be equal within each row."""
         return values if self.division is None else values[np.unique(self.division.rows, return_index=True)[1]]
 
     def group_sizes(self, grouping: Grouping, *, weightless: bool = False) -> list[int]:
         """Return the (rounded) number of rows in each group; rows of weight 0 count only with `weightless`."""
-        counted = np.full(len(self.index), weightless) | (np.asarray(self.weights) > 0)
+        counted = np.full(len(self.index), weightless) | (self.weights > 0)
         shares = self._times(counted) if self.division is None else counted * self.division.shares
-        of_atoms = np.bincount(np.asarray(self.index) // self.n_labels, shares, grouping.membership.shape[1])
-        return np.rint(np.asarray(grouping.membership)[:-1] @ of_atoms).astype(int).tolist()
+        of_atoms = np.bincount(self.index // self.n_labels, shares, grouping.membership.shape[1])
+        return np.rint(grouping.membership[:-1] @ of_atoms).astype(int).tolist()
 
     def missing_rows(self, grouping: Grouping) -> int:
         """Return the number of rows whose group is unknown.  A divided row counts if all of its groups are unknown."""
-        known = np.asarray(grouping.membership)[-1][np.asarray(self.index) // self.n_labels] > 0
+        known = grouping.membership[-1][self.index // self.n_labels] > 0
         if self.division is None:
             return self.n_rows - int(self._times(known).sum())
         return self.n_rows - len(np.unique(self.division.rows[known]))
 
     def by_group(self, grouping: Grouping) -> tuple[Cells, Grouping]:
-        """Return numpy cells in which a divided row has at most one entry in each group, and one in "everyone".
+        """Return cells in which a divided row has at most one entry in each group, and one in "everyone".
 
         A group can consist of several atoms, and a divided row can have an entry in each.  These entries depend on each
         other.  One entry with the sum of their weights replaces them, so that entries are as independent as rows.
         """
         assert self.division is not None
-        index, weights = np.asarray(self.index), np.asarray(self.weights)
+        index, given = self.index, self.weights
         rows = np.unique(self.division.rows, return_inverse=True)[1]
-        member = np.asarray(grouping.membership)[:, index // self.n_labels]
-        whole = np.stack([np.bincount(rows, weights * each) for each in member])
+        member = grouping.membership[:, index // self.n_labels]
+        whole = np.stack([np.bincount(rows, given * each) for each in member])
         whole[np.abs(whole - 1.0) < SUM_TOLERANCE] = 1.0  # rounding errors of probabilities that add up to 1
         labels = self.of_rows(index % self.n_labels)
         atom, row = np.nonzero(whole)
@@ -303,10 +280,9 @@ class Cells:
         return Cells(cell, labels[row], weights, totals, self.classes, (own,), shares), own
 
     @cached_property
-    def sizes(self) -> Array:
+    def sizes(self) -> NDArray[np.int64]:
         """Return the number of rows of each cell, of shape (K,)."""
-        counts = None if self.counts is None else np.asarray(self.counts)
-        return like(np.bincount(np.asarray(self.index), counts, self.n_cells).astype(np.int64), self.index)
+        return np.bincount(self.index, self.counts, self.n_cells).astype(np.int64)
 
     @cached_property
     def outcomes(self) -> tuple[int, ...]:
@@ -326,30 +302,27 @@ class Cells:
         """
         if self.division is None:
             return self.smallest_weight
-        weights = np.bincount(self.division.rows, np.asarray(self.weights))
+        weights = np.bincount(self.division.rows, self.weights)
         return float(weights[weights > 0].min())
 
     def take(self, rows: Any) -> Cells:
-        """Return the cells of some of the rows, with the same groups and labels.  The arrays must be tensors."""
-        weights, index = self.weights[rows], self.index[rows]
-        totals = torch.bincount(index, weights, minlength=self.n_cells)
-        division = self.division
+        """Return the cells of some of the rows, with the same groups and labels."""
+        weights, index, division = self.weights[rows], self.index[rows], self.division
         if division is not None:
-            division = Division(*(np.asarray(each)[np.asarray(rows)] for each in (division.rows, division.shares)))
+            division = Division(division.rows[rows], division.shares[rows])
+        totals = np.bincount(index, weights, self.n_cells)
         return replace(self, index=index, labels=self.labels[rows], weights=weights, totals=totals, division=division)
 
-    def sums(self, values: Array) -> Array:
+    def sums(self, values: NDArray[Any]) -> Floats:
         """Return weighted sums of values (n, O) over cells, (K, O).
 
         Rows are added in their given order, so the rounding does not depend on threads or chunks.
         """
         n = len(self.index)
         if values.ndim != 2 or len(values) != n:
-            raise ValueError(f"values must have shape ({n}, outcomes), but have shape {tuple(values.shape)}.")
+            raise ValueError(f"values must have shape ({n}, outcomes), but have shape {values.shape}.")
         weighted = np.asarray(values, dtype=np.float64) * self._times(self.weights)[:, None]
-        index = np.asarray(self.index)
-        sums = np.stack([np.bincount(index, column, self.n_cells) for column in weighted.T], axis=1)
-        return like(sums, self.totals)
+        return np.stack([np.bincount(self.index, column, self.n_cells) for column in weighted.T], axis=1)
 
     def grouping(self, name: str) -> Grouping:
         """Return the grouping of that name; raise an error that lists the known names if it is unknown."""

@@ -1,6 +1,6 @@
 """Read and check labels and sensitive columns in any common form.
 
-Further sections: probabilities of groups, and helpers for arrays.
+Further section: probabilities of groups.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from fairbound._errors import InputError
-from fairbound._values import as_objects, conventional_positive, distinct, equals_itself, in_order, torch
+from fairbound._values import as_objects, conventional_positive, distinct, equals_itself, in_order
 from fairbound._words import hidden_in, without_hidden
 
 # --- columns ---------------------------------------------------------------------------------------------------------
@@ -24,8 +24,24 @@ MOST_GROUPS = 1000
 _MOST_CLASSES = 1000
 
 
-def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Return the class index of each row, and the classes in order; of two classes the second is the positive one."""
+def encode_labels(
+    y: Any, pos_label: Hashable | None, classes: Iterable[Hashable] | None = None
+) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+    """Return the class index of each row, and the classes in order; of two classes the second is the positive one.
+
+    The rows need not have all of the given `classes`; by default the classes are those of the rows.
+    """
+    if classes is not None:
+        _, known = encode_labels(list(classes), pos_label)
+        places = {label: place for place, label in enumerate(known)}
+        given = as_array(y).tolist()
+        unknown = [label for label in given if label not in places]
+        if unknown:
+            raise ValueError(
+                f"y has the label {unknown[0]!r}, which the model was not trained on. Labels: "
+                f"{', '.join(map(repr, known))}."
+            )
+        return np.array([places[label] for label in given], dtype=np.int64), known
     array = as_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -362,24 +378,3 @@ def encode_columns(
         values.append(groups)
     undivided = division is None or bool((division.shares == 1.0).all())
     return codes, values, None if undivided else division
-
-
-# --- arrays ----------------------------------------------------------------------------------------------------------
-
-# Helpers that let one formula serve numpy arrays (to count decisions) and tensors (to train a model).
-#
-# Arithmetic, indexing, `@`, `reshape`, `clip` and `sum(axis=...)` are the same for both.  The helpers cover the rest.
-
-
-Array: TypeAlias = Any
-"""A numpy array or a tensor; all arrays of one object have the same type."""
-
-
-def like(array: np.ndarray, example: Array) -> Array:
-    """Return a numpy array as a tensor if the example is a tensor; they share memory."""
-    return array if isinstance(example, np.ndarray) else torch.from_numpy(array)
-
-
-def concatenate(parts: Sequence[Array]) -> Array:
-    """Join arrays along their last axis."""
-    return np.concatenate(parts, axis=-1) if isinstance(parts[0], np.ndarray) else torch.cat(list(parts), dim=-1)

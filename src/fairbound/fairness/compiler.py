@@ -16,8 +16,9 @@ from fairbound._errors import InputError
 from fairbound._words import group_text
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint
-from fairbound.fairness.decisions import DecisionSurrogate, group_sums
+from fairbound.fairness.decisions import DecisionSurrogate
 from fairbound.fairness.measures import RateFunction, evaluate, resolve_measure
+from fairbound.fairness.sums import group_sums
 from fairbound.fairness.surrogates import resolve_surrogate
 
 MOST_NUMBERS = 2**26

@@ -17,18 +17,20 @@ Every array of `GroupSums` has shape (..., G + 1): one entry per group; the last
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairbound._values import torch
+from fairbound._errors import InputError
 from fairbound._words import lookup
-from fairbound.fairness.columns import Array
-from fairbound.fairness.decisions import GroupSums
+from fairbound.fairness.cells import Cells, Grouping
+from fairbound.fairness.sums import GroupSums, RateSlopes, imaginary_steps, slopes_from_steps
 from fairbound.fairness.surrogates import Linear, SmoothedStep, Surrogate
 
+Array = NDArray[Any]
 RateFunction = Callable[[GroupSums], Array]
 
 
@@ -103,19 +105,50 @@ QUOTIENT_RATES: frozenset[RateFunction] = frozenset(RATES.values()) - AFFINE_RAT
 
 
 def evaluate(rate: RateFunction, sums: GroupSums) -> Array:
-    """Return the rate of each group; NaN or infinite if it divides by zero.
-
-    A user-defined rate always gets tensors, as in training, so that it may call torch.
-    """
-    if not isinstance(sums.positives, np.ndarray):
-        return rate(sums)
-    if rate not in AFFINE_RATES and rate not in QUOTIENT_RATES:
-        tensors: dict[str, Any] = {
-            each.name: torch.from_numpy(getattr(sums, each.name)) for each in fields(sums) if each.name != "one_row"
-        }
-        return rate(GroupSums(**tensors, one_row=sums.one_row)).numpy()
+    """Return the rate of each group; NaN or infinite if it divides by zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return rate(sums)
+
+
+def differentiate(
+    rate: RateFunction, sums: GroupSums, cells: Cells, grouping: Grouping, outcome: int
+) -> tuple[Array, RateSlopes]:
+    """Return the rate of each group and its derivatives, which are exact: by steps into the complex plane.
+
+    A rate is arithmetic of sums, so it accepts complex sums: f(S + ih) = f(S) + ih·f'(S).
+    """
+    values, steps = evaluate(rate, sums), imaginary_steps(sums)
+    try:
+        moved = np.broadcast_to(np.asarray(evaluate(rate, steps)), steps.size.shape)
+    except (TypeError, ValueError) as error:
+        raise _not_arithmetic(rate, str(error)) from error
+    if not np.iscomplexobj(moved) and _depends_on_decisions(rate, sums):
+        raise _not_arithmetic(rate, "it returns real numbers for complex sums")
+    return values, slopes_from_steps(moved, cells, grouping, outcome)
+
+
+def _depends_on_decisions(rate: RateFunction, sums: GroupSums) -> bool:
+    """Return whether a rate differs between the given sums and those of other decisions about the same rows."""
+    swapped = GroupSums(
+        sums.rejected_positives,
+        sums.rejected_negatives,
+        sums.selected_positives,
+        sums.selected_negatives,
+        sums.positives,
+        sums.negatives,
+        sums.positives + sums.negatives - sums.correct,
+        sums.one_row,
+    )
+    return not np.array_equal(evaluate(rate, sums), evaluate(rate, swapped), equal_nan=True)
+
+
+def _not_arithmetic(rate: RateFunction, reason: str) -> InputError:
+    return InputError(
+        "The rate {rate} cannot be differentiated: {reason}.",
+        "Write it with +, -, *, /, powers and numpy functions of complex numbers, not with abs, max or math.",
+        rate=getattr(rate, "__name__", repr(rate)),
+        reason=reason.rstrip("."),
+    )
 
 
 @cache

@@ -9,7 +9,7 @@ A larger scale brings it closer to the step.  Each surrogate has its formula, it
 
 Conventions
 -----------
-t : float64 tensor of any shape, the margin.  `value` and `derivative` are taken with respect to t, scale included.
+t : array of any shape, the margin.  `value` and `derivative` are taken with respect to t, scale included.
 """
 
 from __future__ import annotations
@@ -18,13 +18,20 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
-from fairbound._values import torch
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
 from fairbound._words import lookup
 
-if TYPE_CHECKING:
-    from torch import Tensor
+Array = NDArray[Any]
+
+
+def sigmoid(z: Array) -> Array:
+    """Return σ(z) = ½ + ½ tanh(z/2), which numpy computes many times faster than 1 / (1 + exp(−z))."""
+    return 0.5 + 0.5 * np.tanh(0.5 * z)
 
 
 @dataclass(frozen=True)
@@ -76,33 +83,33 @@ class Surrogate(ABC):
         """Return whether the values are in a finite interval; Theorem 1 applies only then."""
         return all(math.isfinite(end) for end in self.codomain)
 
-    def value(self, t: Tensor) -> Tensor:
+    def value(self, t: Array) -> Array:
         """Return φ(scale · t)."""
         return self._value(self.scale * t)
 
-    def derivative(self, t: Tensor) -> Tensor:
+    def derivative(self, t: Array) -> Array:
         """Return the derivative of φ(scale · t) with respect to t."""
         return self.scale * self._derivative(self.scale * t)
 
-    def value_and_derivative(self, t: Tensor) -> tuple[Tensor, Tensor]:
+    def value_and_derivative(self, t: Array) -> tuple[Array, Array]:
         """Return both; subclasses may share work between them."""
         return self.value(t), self.derivative(t)
 
-    def second_derivative(self, t: Tensor) -> Tensor:
+    def second_derivative(self, t: Array) -> Array:
         """Return the second derivative of φ(scale · t) with respect to t, if the surrogate has one."""
         raise TypeError(f"{type(self).__name__} has no second derivative at {t}: use NormalStep.")
 
     @abstractmethod
-    def _value(self, u: Tensor) -> Tensor: ...
+    def _value(self, u: Array) -> Array: ...
 
     @abstractmethod
-    def _derivative(self, u: Tensor) -> Tensor: ...
+    def _derivative(self, u: Array) -> Array: ...
 
 
-def _smooth_positive_part(u: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return ½(u + √(u² + μ)) ≈ max{u, 0} and the root √(u² + μ); value / root is the derivative.  Overwrite u."""
-    root = torch.square(u).add_(smoothing).sqrt_()
-    return u.add_(root).mul_(0.5), root
+def _smooth_positive_part(u: Array, smoothing: float) -> tuple[Array, Array]:
+    """Return ½(u + √(u² + μ)) ≈ max{u, 0} and the root √(u² + μ); value / root is the derivative."""
+    root = np.sqrt(u * u + smoothing)
+    return 0.5 * (u + root), root
 
 
 @dataclass(frozen=True)
@@ -125,21 +132,20 @@ class SmoothedStep(Surrogate):
         """Return μ/4, which is nearly attained for large |t|, where φ is 1 on one side and −μ/4 on the other."""
         return self.smoothing / 4
 
-    def value_and_derivative(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Return φ_μ and its derivative from the same two roots; in place, because training spends much time here."""
-        inner, inner_root = _smooth_positive_part(t.mul(self.scale).add_(0.5), self.smoothing)
+    def value_and_derivative(self, t: Array) -> tuple[Array, Array]:
+        """Return φ_μ and its derivative from the same two roots."""
+        inner, inner_root = _smooth_positive_part(self.scale * t + 0.5, self.smoothing)
         outer, outer_root = _smooth_positive_part(1.0 - inner, self.smoothing)
-        value = 1.0 - outer
         # A smoothed maximum m(u) = ½(u + root) has the derivative ½(1 + u/root) = m/root.  φ(u) = 1 − m(1 − m(u)), so
         # the two minus signs of the chain rule cancel: φ' = (outer/outer_root) · (inner/inner_root).
-        return value, outer.mul_(inner).div_(inner_root.mul_(outer_root)).mul_(self.scale)
+        return 1.0 - outer, self.scale * outer * inner / (inner_root * outer_root)
 
-    def _value(self, u: Tensor) -> Tensor:
+    def _value(self, u: Array) -> Array:
         inner, _ = _smooth_positive_part(u + 0.5, self.smoothing)
         outer, _ = _smooth_positive_part(1.0 - inner, self.smoothing)
         return 1.0 - outer
 
-    def _derivative(self, u: Tensor) -> Tensor:
+    def _derivative(self, u: Array) -> Array:
         return self.value_and_derivative(u / self.scale)[1] / self.scale
 
 
@@ -150,11 +156,11 @@ class PiecewiseAffineStep(Surrogate):
     name: ClassVar[str] = "piecewise_affine"
     smooth: ClassVar[bool] = False
 
-    def _value(self, u: Tensor) -> Tensor:
-        return (u + 0.5).clamp(0.0, 1.0)
+    def _value(self, u: Array) -> Array:
+        return np.clip(u + 0.5, 0.0, 1.0)
 
-    def _derivative(self, u: Tensor) -> Tensor:
-        return (u.abs() < 0.5).to(u.dtype)
+    def _derivative(self, u: Array) -> Array:
+        return (np.abs(u) < 0.5).astype(u.dtype)
 
 
 @dataclass(frozen=True)
@@ -163,11 +169,11 @@ class Sigmoid(Surrogate):
 
     name: ClassVar[str] = "sigmoid"
 
-    def _value(self, u: Tensor) -> Tensor:
-        return torch.sigmoid(u)
+    def _value(self, u: Array) -> Array:
+        return special.expit(u)
 
-    def _derivative(self, u: Tensor) -> Tensor:
-        return torch.sigmoid(u) * torch.sigmoid(-u)
+    def _derivative(self, u: Array) -> Array:
+        return special.expit(u) * special.expit(-u)
 
 
 @dataclass(frozen=True)
@@ -180,16 +186,16 @@ class NormalStep(Surrogate):
 
     name: ClassVar[str] = "normal"
 
-    def second_derivative(self, t: Tensor) -> Tensor:
+    def second_derivative(self, t: Array) -> Array:
         """Return the second derivative of φ(scale · t) with respect to t: −u · density(u) · scale²."""
         u = self.scale * t
-        return self._derivative(u).mul_(u).mul_(-self.scale * self.scale)
+        return (-self.scale * self.scale) * u * self._derivative(u)
 
-    def _value(self, u: Tensor) -> Tensor:
-        return torch.special.ndtr(u)
+    def _value(self, u: Array) -> Array:
+        return special.ndtr(u)
 
-    def _derivative(self, u: Tensor) -> Tensor:
-        return torch.exp(-0.5 * u * u).mul_(1.0 / math.sqrt(2.0 * math.pi))
+    def _derivative(self, u: Array) -> Array:
+        return (1.0 / math.sqrt(2.0 * math.pi)) * np.exp(-0.5 * u * u)
 
 
 @dataclass(frozen=True)
@@ -198,11 +204,11 @@ class Tanh(Surrogate):
 
     name: ClassVar[str] = "tanh"
 
-    def _value(self, u: Tensor) -> Tensor:
-        return 0.5 * (1.0 + torch.tanh(u))
+    def _value(self, u: Array) -> Array:
+        return 0.5 * (1.0 + np.tanh(u))
 
-    def _derivative(self, u: Tensor) -> Tensor:
-        return 2.0 * torch.sigmoid(2.0 * u) * torch.sigmoid(-2.0 * u)  # equal to ½(1 − tanh²u), without cancellation
+    def _derivative(self, u: Array) -> Array:
+        return 2.0 * special.expit(2.0 * u) * special.expit(-2.0 * u)  # equal to ½(1 − tanh²u), without cancellation
 
 
 @dataclass(frozen=True)
@@ -225,11 +231,11 @@ class Linear(Surrogate):
         """Infinite: unbounded values are not symmetric about ½."""
         return math.inf
 
-    def _value(self, u: Tensor) -> Tensor:
-        return u.clone()
+    def _value(self, u: Array) -> Array:
+        return u.copy()
 
-    def _derivative(self, u: Tensor) -> Tensor:
-        return torch.ones_like(u)
+    def _derivative(self, u: Array) -> Array:
+        return np.ones_like(u)
 
 
 @dataclass(frozen=True)
@@ -250,11 +256,11 @@ class Max(Surrogate):
         """Infinite: unbounded values are not symmetric about ½."""
         return math.inf
 
-    def _value(self, u: Tensor) -> Tensor:
-        return u.clamp(min=0.0)
+    def _value(self, u: Array) -> Array:
+        return np.maximum(u, 0.0)
 
-    def _derivative(self, u: Tensor) -> Tensor:
-        return (u > 0).to(u.dtype)
+    def _derivative(self, u: Array) -> Array:
+        return (u > 0).astype(u.dtype)
 
 
 @dataclass(frozen=True)
@@ -270,11 +276,11 @@ class ExactStep(Surrogate):
         """Return 1.  It is attained only at u = 0, where φ(u) = φ(−u) = 0; elsewhere φ is symmetric."""
         return 1.0
 
-    def _value(self, u: Tensor) -> Tensor:
-        return (u > 0).to(u.dtype)
+    def _value(self, u: Array) -> Array:
+        return (u > 0).astype(u.dtype)
 
-    def _derivative(self, u: Tensor) -> Tensor:
-        return torch.zeros_like(u)
+    def _derivative(self, u: Array) -> Array:
+        return np.zeros_like(u)
 
 
 SURROGATES: dict[str, type[Surrogate]] = {

@@ -18,15 +18,17 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairbound._values import torch
 from fairbound.fairness.cells import Cells
-from fairbound.fairness.columns import Array, concatenate, like
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
 from fairbound.fairness.constraints import KEPT_TOLERANCE, Constraint
-from fairbound.fairness.decisions import DecisionSurrogate, check_threshold, group_sums
-from fairbound.fairness.measures import AFFINE_RATES, evaluate, resolve_measure
+from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
+from fairbound.fairness.measures import AFFINE_RATES, differentiate, evaluate, resolve_measure
+from fairbound.fairness.sums import group_sums
 from fairbound.fairness.text import as_constraints, distinct_texts
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,6 @@ class ConstraintSystem:
 
     @classmethod
     def _of(cls, compiled: Compiler) -> ConstraintSystem:
-        """Return the system, with arrays of the same type as those of the cells: numpy or torch."""
-        totals = compiled.cells.totals
         lower, upper = compiled.bounds()
         return cls(
             constraints=compiled.constraints,
@@ -97,9 +97,9 @@ class ConstraintSystem:
             threshold=compiled.threshold,
             surrogates=tuple(compiled.surrogates),
             blocks=tuple(compiled.blocks.values()),
-            coefficients=like(compiled.coefficients(), totals),
-            lower=like(lower, totals),
-            upper=like(upper, totals),
+            coefficients=compiled.coefficients(),
+            lower=lower,
+            upper=upper,
             rows=tuple(compiled.rows),
             comparisons=tuple(compiled.comparisons),
         )
@@ -153,14 +153,15 @@ class ConstraintSystem:
             evaluate(block.rate, group_sums(S[..., block.surrogate, :, :], self.cells, block.grouping, block.outcome))
             for block in self.blocks
         ]
-        return concatenate(parts) if parts else like(np.zeros((*S.shape[:-3], 0)), S)
+        return np.concatenate(parts, axis=-1) if parts else np.zeros((*S.shape[:-3], 0))
 
     def values(self, S: Array) -> Array:
-        """Return c(S) = A · r(S).  S is a tensor, and may have leading dimensions."""
+        """Return c(S) = A · r(S).  S may have leading dimensions."""
         if self._affine is None:
             return self.rates(S) @ self.coefficients.T
         constant, derivative = self._affine
-        return constant + S.flatten(-3) @ derivative.flatten(1).T
+        size = math.prod(S.shape[-3:])
+        return constant + S.reshape(*S.shape[:-3], size) @ derivative.reshape(len(derivative), size).T
 
     @cached_property
     def _affine(self) -> tuple[Array, Array] | None:
@@ -171,11 +172,15 @@ class ConstraintSystem:
         if not all(block.rate in AFFINE_RATES for block in self.blocks):
             return None
         shape = (len(self.surrogates), self.cells.n_cells, len(self.cells.outcomes))
-        return self._differentiate(self.cells.totals.new_zeros(shape))
+        return self._differentiate(np.zeros(shape))
 
     def exact(self, sums: Array) -> Array:
         """Return c̄ from sums of decisions over cells, (K, 2·O).  It uses the same rates as `measured`."""
-        return self.rates(sums.expand(len(self.surrogates), -1, -1)) @ self.coefficients.T
+        return self.decided_rates(sums) @ self.coefficients.T
+
+    def decided_rates(self, sums: Array) -> Array:
+        """Return the rates of decisions, from their sums over cells, (K, 2·O)."""
+        return self.rates(np.broadcast_to(sums, (len(self.surrogates), *sums.shape)))
 
     def values_and_derivative(self, S: Array) -> tuple[Array, Array]:
         """Return c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
@@ -189,19 +194,15 @@ class ConstraintSystem:
         return self._judge(c, sums), derivative
 
     def _differentiate(self, S: Array) -> tuple[Array, Array]:
-        """Return c and ∂c/∂S by autograd.
-
-        Entry r_i is computed from copy i of S.  The gradient of Σ r_i with respect to copy i is then ∂r_i/∂S, so one
-        backward pass gives all of ∂r/∂S.
-        """
-        n_rates = self.coefficients.shape[1]
-        if n_rates == 0:
-            return S.new_zeros(0), S.new_zeros((0, *S.shape))
-        copies = S.detach().expand(n_rates, *S.shape).clone().requires_grad_(True)
-        with torch.enable_grad():
-            rates = self.rates(copies).diagonal()
-            (derivative,) = torch.autograd.grad(rates.sum(), copies)
-        return self.coefficients @ rates.detach(), torch.tensordot(self.coefficients, derivative, dims=1)
+        """Return c and ∂c/∂S."""
+        rates = np.zeros(self.coefficients.shape[1])
+        slopes = np.zeros((len(rates), *S.shape))
+        for block in self.blocks:
+            place, cells = slice(block.start, block.stop), self.cells
+            sums = group_sums(S[block.surrogate], cells, block.grouping, block.outcome)
+            rates[place], found = differentiate(block.rate, sums, cells, block.grouping, block.outcome)
+            slopes[place, block.surrogate] = found.by_sum(cells, block.outcome)
+        return self.coefficients @ rates, np.tensordot(self.coefficients, slopes, axes=1)
 
     @cached_property
     def change_by_a_row(self) -> Array:
@@ -211,10 +212,10 @@ class ConstraintSystem:
         derivative is constant for affine rates; for quotients of sums it is taken at S = N/2.
         """
         if not self.rows:
-            return self.cells.totals.new_zeros(0)
-        halves = 0.5 * self.cells.totals[None, :, None].expand(len(self.surrogates), -1, len(self.cells.outcomes))
-        _, derivative = self.values_and_derivative(halves)
-        return self.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)
+            return np.zeros(0)
+        shape = (len(self.surrogates), self.cells.n_cells, len(self.cells.outcomes))
+        _, derivative = self.values_and_derivative(np.broadcast_to(0.5 * self.cells.totals[:, None], shape))
+        return self.cells.smallest_weight * np.abs(derivative).max(axis=(1, 2, 3))
 
     def rate_spread(self, indicators: Array, added: float = 0.5) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
@@ -231,34 +232,33 @@ class ConstraintSystem:
 
         Parameters
         ----------
-        indicators : Tensor of shape (n, 2·O)
+        indicators : array of shape (n, 2·O)
             Which rows are selected for each outcome, and which are not.
         added : float
             Number of rows to add to each entry.
         """
         cells = self.cells
-        n_outcomes = len(cells.outcomes)
-        columns = slice(None) if n_outcomes == 1 else slice(n_outcomes)
+        columns = slice(None) if cells.n_labels == 2 else slice(cells.n_labels)  # one for each decision
         row = float(cells.totals.sum()) / cells.n_rows
         some = (cells.totals > 0)[:, None]
-
-        def rates(table: Array) -> Array:
-            totals = table.sum(dim=1)
-            sums = table if n_outcomes == 1 else torch.cat([table, totals[:, None] - table], dim=1)
-            counted = replace(self, cells=replace(self.cells, totals=totals))
-            return counted.rates(sums.expand(len(self.surrogates), -1, -1))
-
-        table = torch.where(some, cells.sums(indicators)[:, columns] + added * row, 0.0)
-        slopes = torch.autograd.functional.jacobian(rates, table).flatten(1)
-        slopes = torch.where(torch.isfinite(slopes), slopes, 0.0)
-        squares = added * row**2 * some.expand_as(table)
+        table = np.where(some, cells.sums(indicators)[:, columns] + added * row, 0.0)
+        counted = replace(cells, totals=table.sum(axis=1))
+        slopes = np.zeros((self.coefficients.shape[1], cells.n_cells, cells.n_labels))
+        for block in self.blocks:
+            sums = group_sums(_as_decided(table), counted, block.grouping, block.outcome)
+            _, found = differentiate(block.rate, sums, counted, block.grouping, block.outcome)
+            slopes[block.start : block.stop] = found.by_decision(counted, block.outcome)
+        if cells.n_labels == 2:
+            slopes = slopes[:, :, ::-1]  # the column of the selected rows comes first
+        by_entry = np.where(np.isfinite(slopes), slopes, 0.0).reshape(len(slopes), table.size)
+        squares = added * row**2 * np.broadcast_to(some, table.shape)
         if cells.division is None:
-            squares = squares + replace(cells, weights=cells.weights.square()).sums(indicators)[:, columns]
-        spread = (slopes * squares.flatten()) @ slopes.T
+            squares = squares + replace(cells, weights=np.square(cells.weights)).sums(indicators)[:, columns]
+        spread = (by_entry * squares.reshape(-1)) @ by_entry.T
         if cells.division is not None:
-            entry = cells.index * table.shape[1] + indicators[:, columns].argmax(dim=1)
-            rows = torch.from_numpy(np.unique(cells.division.rows, return_inverse=True)[1])
-            moved = slopes.new_zeros(len(slopes), cells.n_rows).index_add(1, rows, cells.weights * slopes[:, entry])
+            entry = cells.index * table.shape[1] + indicators[:, columns].argmax(axis=1)
+            rows = np.unique(cells.division.rows, return_inverse=True)[1]
+            moved = np.stack([np.bincount(rows, cells.weights * each[entry]) for each in by_entry])
             spread = spread + moved @ moved.T
         return spread
 
@@ -269,10 +269,10 @@ class ConstraintSystem:
         follows because c is affine in S.  For rows with other rates it is inf.
         """
         _, derivative = self.values_and_derivative(S)
-        bound = (derivative.abs() * gaps).sum(dim=(1, 2, 3))
+        bound = (np.abs(derivative) * gaps).sum(axis=(1, 2, 3))
         for block in self.blocks:
             if block.rate not in AFFINE_RATES:
-                bound[(self.coefficients[:, block.start : block.stop] != 0).any(dim=1)] = math.inf
+                bound[(self.coefficients[:, block.start : block.stop] != 0).any(axis=1)] = math.inf
         return bound
 
     def measured(self, S: Array) -> list[float]:
@@ -305,15 +305,14 @@ class ConstraintSystem:
         return self._judge(self.values(S), sums)
 
     def _judge(self, c: Array, sums: Array) -> LimitValues:
-        rates = self.rates(sums.expand(len(self.surrogates), -1, -1))
+        rates = self.decided_rates(sums)
         measured, exact = self._measured(rates), rates @ self.coefficients.T
         kept = all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
         if any(limit.reserve for limit in self.constraints):  # a reserve tightens rows of c, not the bound of the limit
             kept = kept and bool(
                 ((exact >= self.lower - KEPT_TOLERANCE) & (exact <= self.upper + KEPT_TOLERANCE)).all()
             )
-        both = torch.stack([c, exact])
-        beyond = (both - both.clamp(self.lower, self.upper)).abs()
+        beyond = tuple(np.maximum(np.maximum(each - self.upper, self.lower - each), 0.0) for each in (c, exact))
         return LimitValues(c, exact, (beyond[0], beyond[1]), measured, kept)
 
     def worst(self, S: Array) -> list[ComparedPair | None]:
@@ -339,6 +338,11 @@ class ConstraintSystem:
             )
             for a, b in comparison.pairs
         ]
+
+
+def _as_decided(table: Array) -> Array:
+    """Return the sums over cells, (K, 2·O), from the rows of each cell that were decided each way."""
+    return table if table.shape[1] == 2 else np.hstack([table, table.sum(axis=1, keepdims=True) - table])
 
 
 def _number(constraint: Constraint, a: float, b: float, share: float) -> float:

@@ -160,7 +160,7 @@ class StoredBase(Struct, forbid_unknown_fields=True):
         return cls(scores.flipped, scores.uses_columns, fitted, posteriors), arrays
 
     @property
-    def correction(self) -> str:
+    def correction(self) -> Literal["columns", "groups", "both"]:
         """The inputs of the correction, as the classifier calls them."""
         if not self.posteriors:
             return "columns"

@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
+from numpy.typing import DTypeLike
 
 from fairbound._errors import import_extra
 from fairbound._files import begins_with, resolved, write_file
 from fairbound._version import __version__
 from fairbound.estimator import (
     CategoryColumn,
-    Corrected,
     NumberColumn,
     TableEncoder,
-    module_inputs,
+    as_model,
+    model_inputs,
 )
 from fairbound.persistence.onnx_bases import add_base
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known
@@ -52,8 +51,8 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
     """Write a fitted classifier as ONNX, with the inputs and outputs of `onnx_graph`."""
     if estimator._scores is not None and estimator._scores.posteriors:
         raise ValueError(
-            f"A model with correction={estimator.correction!r} cannot be written as ONNX: its inputs are estimates of "
-            'the group. Train with correction="columns".'
+            "A model whose correction has estimates of the group as inputs cannot be written as ONNX: train with "
+            'Base(classifier, correction="columns").'
         )
     onnx = import_extra("onnx", "to_onnx needs", "onnx")
     target = resolved(Path(path))
@@ -66,38 +65,37 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
-            f"preprocessing={type(encoder).__name__}(...) is a transformer of your own, which cannot be written as "
-            'ONNX: use preprocessing="auto" or None.'
+            f"encoder={type(encoder).__name__}(...) is a transformer of your own, which cannot be written as "
+            'ONNX: use encoder="auto" or None.'
         )
-    model = _model(onnx, estimator, torch.float64)
-    if not _is_built_in(estimator.module_) and not _runs(model):
+    model = _model(onnx, estimator, np.float64)
+    if not _is_built_in(estimator.model_) and not _runs(model):
         warnings.warn(
             "onnxruntime lacks an operator of your network in double precision, so the network is written in single: "
             "decisions may differ where the margin is below about 1e-5.",
             UserWarning,
             stacklevel=3,
         )
-        model = _model(onnx, estimator, torch.float32)
+        model = _model(onnx, estimator, np.float32)
     write_file(target, model.SerializeToString())
 
 
-def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
+def _model(onnx: Any, estimator: Any, dtype: DTypeLike) -> Any:
     graph = Graph(onnx.helper, onnx.numpy_helper)
     inputs, Z = _encode(onnx, graph, estimator)
-    module, width = estimator.module_, len(estimator.encoded_names_)
+    model, width = estimator.model_, len(estimator.encoded_names_)
     functions: list[Any] = []
     scores = None if estimator._scores is None else _scores(onnx, graph, estimator, inputs, Z)
-    if isinstance(module, Corrected) and _is_built_in(module) and scores is not None:
-        z = graph.add("Add", graph.layer(scores, module.score), graph.layers(Z, module.correction))
-    elif is_known(module):
-        z = graph.layers(Z if scores is None else graph.add("Concat", Z, scores, axis=1), module)
+    if hasattr(model, "correction") and _is_built_in(model) and scores is not None:
+        z = graph.add("Add", graph.layer(scores, model.score), graph.layers(Z, model.correction))
+    elif is_known(model):
+        z = graph.layers(Z if scores is None else graph.add("Concat", Z, scores, axis=1), model)
     else:
         Z = Z if scores is None else graph.add("Concat", Z, scores, axis=1)
-        z, functions = _traced(onnx, graph, module, Z, width, dtype)
+        z, functions = _traced(onnx, graph, model, Z, width, dtype)
     classes = estimator.classes_.astype(object) if estimator.classes_.dtype.kind in "UO" else estimator.classes_
     if len(classes) == 2:
-        with torch.no_grad():
-            wide = module(torch.from_numpy(module_inputs(module, np.zeros((1, width))))).numel() == 2
+        wide = as_model(model).outputs(model_inputs(model, np.zeros((1, width)))).size == 2
         z = difference_of_two(graph, z) if wide else graph.add("Reshape", z, graph.constant(np.array([-1, 1])))
         graph.decide_between_two(
             z, classes, estimator.threshold_, flipped=estimator._flipped, calibration=estimator.calibration_
@@ -111,9 +109,9 @@ def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
     return made
 
 
-def _is_built_in(module: nn.Module) -> bool:
+def _is_built_in(model: Any) -> bool:
     """Return whether `Graph` can write every layer; otherwise torch writes the module."""
-    return is_known(module.correction if isinstance(module, Corrected) else module)
+    return is_known(getattr(model, "correction", model))
 
 
 def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
@@ -161,18 +159,19 @@ def _scores(onnx: Any, graph: Graph, estimator: Any, inputs: list[Any], Z: str) 
     return add_base(graph, scores.fitted, [each.name for each in inputs], Z)
 
 
-def _traced(
-    onnx: Any, graph: Graph, module: nn.Module, Z: str, width: int, dtype: torch.dtype
-) -> tuple[str, list[Any]]:
+def _traced(onnx: Any, graph: Graph, module: Any, Z: str, width: int, dtype: DTypeLike) -> tuple[str, list[Any]]:
     """Add any module through torch's exporter; return the name of its output and its functions."""
     import_extra("onnxscript", "to_onnx needs", "onnx")
-    copied = copy.deepcopy(module).to(dtype).eval()
-    example = torch.from_numpy(module_inputs(module, np.zeros((2, width))))
+    import torch
+
+    single = dtype is np.float32
+    copied = copy.deepcopy(module).to(torch.float32 if single else torch.float64).eval()
+    example = torch.from_numpy(model_inputs(module, np.zeros((2, width))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch warns about its own internals
         program = torch.onnx.export(
             copied,
-            (example.to(dtype) if example.is_floating_point() else example,),
+            (example.to(next(copied.parameters()).dtype) if example.is_floating_point() else example,),
             dynamo=True,
             opset_version=OPSET,
             dynamic_shapes=({0: torch.export.Dim("rows")},),
@@ -181,7 +180,6 @@ def _traced(
     assert program is not None
     core = onnx.compose.add_prefix(program.model_proto, "module.")
     start, end = core.graph.input[0].name, core.graph.output[0].name
-    single = dtype is torch.float32
     given = graph.add("Cast", Z, to=onnx.TensorProto.FLOAT) if single else Z
     if not example.is_floating_point():
         given = graph.add("Cast", Z, to=onnx.TensorProto.INT64)

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
-from fairbound.estimator import FARTHEST, CategoryColumn, NumberColumn, Recalibration, SidedMap
+from fairbound.estimator import FARTHEST, CategoryColumn, LinearModel, NumberColumn, Recalibration, SidedMap
 from fairbound.fairness import logit
 
 OPSET = 20
@@ -98,25 +96,33 @@ class Graph:
         single = self.helper.np_dtype_to_tensor_dtype(np.dtype(np.float32))
         return self.as_double(self.add("Cast", values, to=single))
 
-    def layers(self, x: str, network: nn.Sequential) -> str:
-        """Add the layers of a network."""
-        for part in network:
+    def layers(self, x: str, model: Any) -> str:
+        """Add a linear model, or the layers of a network."""
+        if isinstance(model, LinearModel):
+            return self.linear(x, model.weight, model.bias)
+        for part in model:
             x = self.layer(x, part)
         return x
 
-    def layer(self, x: str, part: nn.Module) -> str:
-        """Add one layer."""
-        if isinstance(part, nn.Linear):
-            product = self.add("MatMul", x, self.constant(part.weight.detach().T.contiguous().numpy()))
-            return product if part.bias is None else self.add("Add", product, self.constant(part.bias.detach().numpy()))
-        if isinstance(part, nn.Identity):
+    def linear(self, x: str, weight: Any, bias: Any) -> str:
+        """Add x Wᵀ + b."""
+        product = self.add("MatMul", x, self.constant(weight.T.copy()))
+        return product if bias is None else self.add("Add", product, self.constant(bias.copy()))
+
+    def layer(self, x: str, part: Any) -> str:
+        """Add one layer of a network."""
+        kind = type(part).__name__
+        if kind == "Linear":
+            weights = (None if each is None else each.detach().numpy() for each in (part.weight, part.bias))
+            return self.linear(x, *weights)
+        if kind == "Identity":
             return x
-        if isinstance(part, nn.SiLU):
+        if kind == "SiLU":
             # x / (1 + exp(−x)): onnxruntime 1.18 to 1.23 fuses x · sigmoid(x) into a kernel without doubles.
             return self.add("Div", x, self.add("Add", self.number(1.0), self.add("Exp", self.add("Neg", x))))
-        if isinstance(part, nn.Tanh | nn.Sigmoid):
-            return self.add(type(part).__name__, x)
-        slope = part.negative_slope if isinstance(part, nn.LeakyReLU) else 0.0
+        if kind in ("Tanh", "Sigmoid"):
+            return self.add(kind, x)
+        slope = part.negative_slope if kind == "LeakyReLU" else 0.0
         positive = self.add("Greater", x, self.number(0.0))
         return self.add("Where", positive, x, self.add("Mul", x, self.number(slope)))
 
@@ -144,7 +150,7 @@ class Graph:
         self.add("Identity", z, name="margin")
 
     def _recalibrated(self, gap: str, up: str, calibration: SidedMap) -> str:
-        """Apply the map of `fairbound.estimator.predictor`."""
+        """Apply the map of `fairbound.estimator.recalibration`."""
         theta, one = calibration.threshold, self.number(1.0)
         size = self.add("Abs", gap)
         near = self.add("Sub", one, self.add("Exp", self.add("Neg", size)))
@@ -162,15 +168,21 @@ class Graph:
         return self.add("Reshape", column, self.constant(np.array([-1])))
 
 
-LAYERS = (nn.Linear, nn.Identity, nn.LeakyReLU, nn.ReLU, nn.SiLU, nn.Tanh, nn.Sigmoid)
-"""The layers that `Graph.layer` supports."""
+LAYERS = ("Linear", "Identity", "LeakyReLU", "ReLU", "SiLU", "Tanh", "Sigmoid")
+"""The layers of `torch.nn` that `Graph.layer` supports."""
 
 
-def is_known(module: nn.Module) -> bool:
-    """Return whether `Graph.layer` supports all layers of a network."""
-    return type(module) is nn.Sequential and all(type(part) in LAYERS for part in module)
+def is_known(model: Any) -> bool:
+    """Return whether a model is linear, or `Graph.layer` supports all layers of a network."""
+    return isinstance(model, LinearModel) or (
+        _is_of_torch(model, ("Sequential",)) and all(_is_of_torch(part, LAYERS) for part in model)
+    )
+
+
+def _is_of_torch(part: Any, names: Sequence[str]) -> bool:
+    return type(part).__name__ in names and type(part).__module__.startswith("torch.nn.")
 
 
 def difference_of_two(graph: Graph, z: str) -> str:
     """Add the second output minus the first, (n, 1), for a network with two outputs for two classes."""
-    return graph.add("MatMul", z, graph.constant(torch.tensor([[-1.0], [1.0]], dtype=torch.float64).numpy()))
+    return graph.add("MatMul", z, graph.constant(np.array([[-1.0], [1.0]])))

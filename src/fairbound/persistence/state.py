@@ -8,14 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from fairbound._json import Label, Scalar, as_record, decode
-from fairbound._values import torch
+from fairbound._json import Label, Scalar, as_record, decode, encode
+from fairbound._model_settings import Base, Confidence, Groups, Loss, Training
+from fairbound._settings import Settings, check_settings
 from fairbound.data import ColumnFormat
-from fairbound.estimator import ConstrainedClassifier, FitResult, SidedMap, TableEncoder, Temperature, module_inputs
+from fairbound.estimator import (
+    ConstrainedClassifier,
+    FitResult,
+    SidedMap,
+    TableEncoder,
+    Temperature,
+    logits,
+    model_inputs,
+)
 from fairbound.fairness import as_constraints
 from fairbound.persistence.bases import PREFIX, StoredBase, given_models
 from fairbound.persistence.folder import (
@@ -28,7 +36,7 @@ from fairbound.persistence.folder import (
     store,
     write_folder,
 )
-from fairbound.persistence.network import StoredNetwork
+from fairbound.persistence.network import StoredNetwork, weights_of
 from fairbound.persistence.parts import (
     StoredEncoder,
     StoredLabels,
@@ -47,20 +55,44 @@ if TYPE_CHECKING:
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Column = Annotated[int, Meta(ge=0)]
 
-NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble", "correction"}
+NOT_WRITTEN = {"callbacks", "base"}
 """Parameters that are code, or that a trained model no longer needs."""
+
+
+class StoredLoss(Struct, forbid_unknown_fields=True):
+    """The record `Loss` in the file."""
+
+    function: str
+    l2: Literal["auto"] | float
+    class_weight: list[tuple[Label, float]] | str | None
+    regularizers: tuple[StoredTerm | str, ...]
+
+    @classmethod
+    def of(cls, loss: Loss) -> StoredLoss:
+        """Return a record with the name of the function, because a file has no code."""
+        weight, terms = stored_class_weight(loss.class_weight), tuple(stored_terms(loss.regularizers))
+        return cls(loss_name(loss.function), loss.l2, weight, terms)
+
+    def restored(self) -> Loss:
+        """Return the loss."""
+        return Loss(
+            check_loss(self.function),
+            l2=self.l2,
+            class_weight=dict(self.class_weight) if isinstance(self.class_weight, list) else self.class_weight,  # type: ignore[arg-type]  # checked there
+            regularizers=tuple(each if isinstance(each, str) else each.restored() for each in self.regularizers),
+        )
+
+
+RECORDS: dict[str, type[Settings]] = {"groups": Groups, "training": Training, "confidence": Confidence}
 
 PARAMETERS: dict[str, Any] = {
     "constraints": list[StoredLimit | str],
     "hidden": tuple[int, ...],
-    "loss": str,
-    "regularizers": tuple[StoredTerm | str, ...],
-    "class_weight": list[tuple[Label, float]] | str | None,
-    "preprocessing": StoredEncoder | Literal["auto"] | None,
+    "loss": StoredLoss,
+    "encoder": StoredEncoder | Literal["auto"] | None,
     "pos_label": Scalar,
     "sensitive_columns": list[Scalar] | Scalar,
-    "categorical": list[Scalar] | None,
-    "device": str | None,
+    **dict.fromkeys(RECORDS, dict[str, Scalar] | None),
 }
 """The types of parameters that the classifier does not check itself, as they are in the file."""
 
@@ -85,7 +117,7 @@ class StoredModel(Struct, forbid_unknown_fields=True):
     own_module: bool
     calibration: SidedMap | Annotated[float, Meta(gt=0)] | None
     n_iter: int
-    result: dict[str, Any]
+    result: FitResult
     arrays: list[StoredArray]
 
 
@@ -97,11 +129,11 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
-            f"preprocessing={type(encoder).__name__}(...) is a transformer of your own, but a saved model has no code: "
-            'use preprocessing="auto", or put the transformer before the classifier in a Pipeline, and save the '
+            f"encoder={type(encoder).__name__}(...) is a transformer of your own, but a saved model has no code: "
+            'use encoder="auto", or put the transformer before the classifier in a Pipeline, and save the '
             "classifier of that pipeline."
         )
-    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in estimator.module_.state_dict().items()}
+    arrays = weights_of(estimator.model_)
     described = None
     if estimator._scores is not None:
         described, further = StoredBase.of(estimator._scores, write=base)
@@ -121,15 +153,15 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         encoded_names=list(estimator.encoded_names_),
         encoder=None if encoder is None else StoredEncoder.of(encoder),
         formats=estimator.formats_,
-        network=StoredNetwork.of(estimator.module_),
+        network=StoredNetwork.of(estimator.model_),
         base=described,
-        own_module=estimator.module is not None,
+        own_module=callable(estimator.hidden),
         calibration=calibration.temperature if isinstance(calibration, Temperature) else calibration,
         n_iter=estimator.n_iter_,
-        result=estimator.result_.to_dict(),
+        result=estimator.result_,
         arrays=stored,
     )
-    write_folder(path, msgspec.json.format(msgspec.json.encode(model), indent=1), data, overwrite=overwrite)
+    write_folder(path, encode(model, indent=1), data, overwrite=overwrite)
 
 
 def load(
@@ -165,7 +197,7 @@ def load(
 
 def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> ConstrainedClassifier:
     found: Any = ConstrainedClassifier(**_restored_params(model.params))
-    found._validate_params()
+    check_settings(found)
     found.classes_, found.pos_label_ = model.classes.restored(), model.pos_label
     labels = found.classes_.tolist()
     two = len(labels) == 2
@@ -184,19 +216,19 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
             raise ValueError(f"the format of {name!r} is {form!r}")
     arrays = restore(model.arrays, data)
     weights = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
-    found.module_ = model.network.restored(weights, own, len(model.encoded_names), 1 if two else len(labels))
+    found.model_ = model.network.restored(weights, own, len(model.encoded_names), 1 if two else len(labels))
     found._scores = None
     if model.base is not None:
         in_order = labels[::-1] if two and found.pos_label_ == labels[0] else labels
         found._scores = model.base.restored(arrays, in_order, found.encoder_, given_models(base))
-        found.base, found.correction = found._scores.fitted, model.base.correction
+        found.base = Base(found._scores.fitted, correction=model.base.correction)
     elif base is not None:
         raise ModelFileError("load(path, base=...): the model was trained without a base. Leave base= out.")
     if model.own_module:
-        found.module = found.module_
+        found.hidden = found.model_
     found.calibration_ = _calibration(model.calibration)
     found.n_iter_ = model.n_iter
-    found.result_ = FitResult.from_dict(model.result)
+    found.result_ = model.result
     found.certificate_ = found.result_.certificate
     _check_shapes(found)
     return found
@@ -226,29 +258,29 @@ def _check_shapes(found: Any) -> None:
         n_inputs = len(found._scores.names([""] * n_inputs, found.classes_.tolist()))
     if n_inputs != width:
         raise ValueError("the encoder does not fit the model")
-    with torch.no_grad():
-        output = found.module_(torch.from_numpy(module_inputs(found.module_, np.zeros((1, width)))))
-    if output.numel() not in ((1, 2) if len(found.classes_) == 2 else (len(found.classes_),)):
-        raise ValueError(f"the network has {output.numel()} outputs for {len(found.classes_)} classes")
+    logits(found.model_, model_inputs(found.model_, np.zeros((1, width))), len(found.classes_))
 
 
 def _stored_params(estimator: Any) -> dict[str, Any]:
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_WRITTEN}
-    special = {
+    special: dict[str, Any] = {
         "constraints": [StoredLimit.of(each) for each in as_constraints(params["constraints"])],
-        "loss": loss_name(params["loss"]),
-        "regularizers": stored_terms(params["regularizers"]),
-        "class_weight": stored_class_weight(params["class_weight"]),
+        "hidden": () if callable(params["hidden"]) else tuple(params["hidden"]),
     }
-    if isinstance(params["preprocessing"], TableEncoder):
-        special["preprocessing"] = StoredEncoder.of(params["preprocessing"])
+    if (loss := Loss.of(params.pop("loss"))).changed():
+        special["loss"] = StoredLoss.of(loss)
+    for name, kind in RECORDS.items():
+        if (value := params.pop(name)) is not None and (changed := kind.of(value).changed()):
+            special[name] = {key: _plain_setting(each) for key, each in changed.items()}
+    if isinstance(params["encoder"], TableEncoder):
+        special["encoder"] = StoredEncoder.of(params["encoder"])
     if not isinstance(params["random_state"], int | np.integer):
         params["random_state"] = None
-    if params["device"] is not None:
-        params["device"] = str(params["device"])
-    if not isinstance(params["constraint_weight"], str):
-        params["constraint_weight"] = np.asarray(params["constraint_weight"], dtype=np.float64)
-    return {name: special[name] if name in special else plain(value, name) for name, value in params.items()}
+    return special | {name: plain(value, name) for name, value in params.items() if name not in special}
+
+
+def _plain_setting(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float) else str(value)
 
 
 def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
@@ -258,12 +290,9 @@ def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"it has the unknown parameter {unknown[0]!r}")
     params = {name: as_record(value, PARAMETERS.get(name, Any)) for name, value in values.items()}
     params["constraints"] = [each if isinstance(each, str) else each.restored() for each in params["constraints"]]
-    params["regularizers"] = tuple(
-        each if isinstance(each, str) else each.restored() for each in params["regularizers"]
-    )
-    if isinstance(params["preprocessing"], StoredEncoder):
-        params["preprocessing"] = params["preprocessing"].restored()
-    if isinstance(params["class_weight"], list):
-        params["class_weight"] = dict(params["class_weight"])
-    check_loss(params["loss"])
+    if "loss" in params:
+        params["loss"] = params["loss"].restored()
+    params |= {name: kind(**params[name]) for name, kind in RECORDS.items() if params.get(name) is not None}
+    if isinstance(params["encoder"], StoredEncoder):
+        params["encoder"] = params["encoder"].restored()
     return params

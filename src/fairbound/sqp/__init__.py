@@ -9,6 +9,7 @@ iteration, and is faster.  Nothing here depends on fairness.
 
 from typing import TYPE_CHECKING, Any
 
+from fairbound._errors import need_torch
 from fairbound.sqp.core import Metric
 from fairbound.sqp.dense import DenseHessian
 from fairbound.sqp.diagonal import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
@@ -64,6 +65,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "StochasticSQP":
+        need_torch("StochasticSQP needs")
         from fairbound.sqp.stochastic import StochasticSQP
 
         return StochasticSQP

@@ -6,7 +6,6 @@ from fairbound.studies.judged import Baseline, Judgement
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.parts import columns_taken, label_values, remarks, table_backend, with_sensitive
 from fairbound.studies.plan import (
-    KINDS,
     LOCK_FILE,
     SearchPlan,
     Tolerance,
@@ -40,7 +39,6 @@ from fairbound.studies.tables import (
 
 __all__ = [
     "GAIN",
-    "KINDS",
     "LOCK_FILE",
     "MODEL_FOLDER",
     "STUDY_FILES",

@@ -21,7 +21,7 @@ from fairbound.evaluation import (
     overall_accuracy,
     rate_name,
 )
-from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, as_constraints, is_divided, resolve_measure
+from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, as_constraints, resolve_measure
 from fairbound.studies.summary import (
     Accuracies,
     LimitFacts,
@@ -153,21 +153,22 @@ def summarize(
     """
     constraints = as_constraints(limits)
     _check(constraints, training, held_out, result)
-    classes = tuple(dict.fromkeys(np.asarray(training.y).tolist()))
+    labels = [label for part in (training, held_out) if part is not None for label in np.asarray(part.y).tolist()]
+    classes = tuple(dict.fromkeys(labels))
     counting = Counting(constraints, confidence, groups, pos_label, classes, settle)
     parts = {"training": counting.part("training", training)}
     if held_out is not None:
         parts["held_out"] = counting.part("held_out", held_out)
     main = list(parts.values())[-1]
-    labels = tuple(map(as_text, main.tally.cells.classes))
+    names = tuple(map(as_text, main.tally.cells.classes))
     words = {as_text(label): name for label, name in (class_names or {}).items()}
     certificate = None if result is None else result.certificate
     return settled(
         Summary(
             title=title or f"Predicting {target}",
             target=target,
-            classes=labels,
-            class_names=tuple(words.get(label, label) for label in labels),
+            classes=names,
+            class_names=tuple(words.get(name, name) for name in names),
             confidence=confidence,
             kept=False,
             limits=tuple(_facts(limit, main.groupings(place)) for place, limit in enumerate(constraints)),
@@ -235,7 +236,7 @@ def _valued(limit: Constraint, value: float | None) -> LimitValue:
 class Counting:
     """How decisions are counted, the same for both parts and for every point of a frontier.
 
-    `classes` are those of the training rows; other rows need not have all of them.
+    `classes` are those of both parts; one part need not have all of them.
     """
 
     limits: tuple[Constraint, ...]
@@ -257,64 +258,24 @@ class Counting:
 
     def _tally(self, rows: Decisions) -> Tally:
         """Count the decisions "after", with labels and groups as text."""
-        y, prediction, columns = rows.y, rows.after, rows.sensitive_features
-        weight, repeats, n = rows.sample_weight, rows.repeats, len(rows.y)
-        further = [label for label in self.classes if label not in set(np.asarray(y).tolist())]
-        if further:
-            # Add a row of weight 0 for each label that these rows lack, because the model may decide for it.
-            y, prediction = ([*np.asarray(values).tolist(), *further] for values in (y, prediction))
-            weight = np.concatenate([np.ones(n) if weight is None else weight, np.zeros(len(further))])
-            repeats = None if repeats is None else repeats.extended(len(further))
-            columns = {name: _repeat_first(values, len(further)) for name, values in _listed(columns).items()}
         found = Tally.build(
-            y,
-            prediction,
-            columns,
-            sample_weight=weight,
+            rows.y,
+            rows.after,
+            rows.sensitive_features,
+            sample_weight=rows.sample_weight,
             largest_weight=rows.largest_weight,
             groups=self.groups,
             pos_label=self.pos_label,
-            repeats=repeats,
+            repeats=rows.repeats,
+            classes=self.classes,
         )
 
-        def cells_of_rows(cells: Cells) -> Cells:
-            cells = _first(cells, n) if further else cells
+        def in_words(cells: Cells) -> Cells:
             cells = cells if self.settle is None else self.settle(cells)
             groupings = (replace(each, groups=tuple(map(as_text, each.groups))) for each in cells.groupings)
             return replace(cells, classes=tuple(map(as_text, cells.classes)), groupings=tuple(groupings))
 
-        return replace(found, powers=tuple((cells_of_rows(cells), sums) for cells, sums in found.powers))
-
-
-def _repeat_first(values: Any, times: int) -> Any:
-    """Return the values of a column with the first one repeated at the end."""
-    if isinstance(values, np.ndarray):  # probabilities of groups
-        return np.concatenate([values, values[[0] * times]])
-    return [*values, *[values[0]] * times]
-
-
-def _listed(columns: Any) -> dict[str, Any]:
-    """Return group columns of any form as lists by name; probabilities stay arrays."""
-    if isinstance(columns, Mapping) and any(map(is_divided, columns.values())):
-        return {str(name): values if is_divided(values) else list(values) for name, values in columns.items()}
-    if isinstance(columns, Mapping) or hasattr(columns, "columns"):
-        names = list(columns) if isinstance(columns, Mapping) else getattr(columns, "column_names", columns.columns)
-        return {str(name): np.asarray(columns[name], dtype=object).tolist() for name in names}
-    array = np.asarray(columns, dtype=object)
-    if array.ndim == 1:
-        return {str(getattr(columns, "name", None) or "sensitive_feature"): array.tolist()}
-    return {f"sensitive_feature_{place}": array[:, place].tolist() for place in range(array.shape[1])}
-
-
-def _first(cells: Cells, n: int) -> Cells:
-    """Return the cells of the first n rows; the others have no weight."""
-    counts = None if cells.counts is None else cells.counts[:n]
-    division = cells.division
-    if division is not None:  # the entries are in the order of the rows
-        entries = int(np.searchsorted(division.rows, n))
-        division, n = replace(division, rows=division.rows[:entries], shares=division.shares[:entries]), entries
-    first = replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n])
-    return replace(first, counts=counts, division=division)
+        return replace(found, powers=tuple((in_words(cells), sums) for cells, sums in found.powers))
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ RATE_OF_ONE_GROUP = "For the rate of one group, give it in square brackets: [{na
 SENSITIVE_TOO = "Name it with {sensitive=}, too."
 LARGER_GROUPS = "Join them with other groups in the data, or train without {confidence=}."
 FEWER_GROUPS = (
-    "Leave them out of the limits with {small_groups='warn'}, or make one group of them with {small_groups='merge'}."
+    "Leave them out of the limits with {groups.small='warn'}, or make one group of them with {groups.small='merge'}."
 )
 
 
@@ -111,7 +111,7 @@ class Parts:
         """Draw the parts; given held-out rows replace drawn ones."""
         if data.n_rows < 2:
             raise InputError("{name} has one row.", "Give more to train on and to hold out.", name=data.name)
-        refuses_small = bool(settings.limits) and settings.small_groups == "error"
+        refuses_small = bool(settings.limits) and settings.groups.small == "error"
         if refuses_small:
             check_group_sizes(data, settings)
         # Both draws use the same numbers: one order of the rows is cut twice.
@@ -120,7 +120,7 @@ class Parts:
             rest, held_out = data.split(settings.test_size, random_state=settings.seed, scale=False)
         if settings.confidence is not None:
             rest, calibration = rest.split(CALIBRATION, random_state=settings.seed, scale=False)
-        if refuses_small and settings.groups != "each":
+        if refuses_small and settings.groups.combine != "each":
             check_group_sizes(rest, settings)  # draws are stratified on columns, not on their intersections
         return cls(
             Part.of(rest),
@@ -201,8 +201,8 @@ def everywhere(data: Dataset, counted: Counter[Any]) -> Counter[Any]:
 
 def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
     """Raise an error, before training, for groups of few rows: a drawn part may have no row of them."""
-    least = settings.min_group_size
-    for name, values in _group_columns(data, settings.groups).items():
+    least = settings.groups.min_size
+    for name, values in _group_columns(data, settings.groups.combine).items():
         if has_probabilities(values):
             continue  # the fit itself checks the expected sizes
         sizes = everywhere(data, Counter(values[~is_missing(values)].tolist()))
@@ -220,7 +220,7 @@ def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
         # A confidence covers every group, so no group can be left out or merged.
         remedy = LARGER_GROUPS if settings.confidence is not None else FEWER_GROUPS
         raise InputError(
-            "Column {name!r} ({sensitive=}) has groups of fewer than {least} rows ({min_group_size=}): {groups}.",
+            "Column {name!r} ({sensitive=}) has groups of fewer than {least} rows ({groups.min_size=}): {groups}.",
             remedy,
             name=name,
             least=least,

@@ -15,20 +15,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import json_bytes
+from fairbound._model_settings import Base
+from fairbound._settings import IN_PYTHON
+from fairbound._study_settings import SearchChoices
 from fairbound.data import Dataset
 from fairbound.fairness import Measure, parse_constraint, resolve_measure
 from fairbound.studies.judged import Judgement
 from fairbound.studies.parts import Part, collected_warnings
 from fairbound.studies.settings import StudySettings, hidden_layers, make_base
 
-KINDS = ("linear", "mlp:16", "boosted")
 RATIOS = (0.7, 0.8, 0.9, 0.95)
 DIFFERENCES = (0.15, 0.1, 0.05, 0.02)
 _WITHIN = re.compile(r"\s*(accuracy|auc|log_loss)\s+(\d*\.?\d+)\s*")
@@ -75,25 +77,24 @@ class Tolerance:
         return "AUC" if self.metric == "auc" else self.metric
 
 
-@dataclass(frozen=True)
-class SearchPlan:
-    """Everything that is fixed before training begins."""
+@dataclass(frozen=True, repr=False)
+class SearchPlan(SearchChoices):
+    """Everything that is fixed before training begins.
 
-    measures: tuple[Measure, ...]
-    bounds: dict[str, tuple[float, ...]]
-    models: tuple[str, ...]
-    tolerance: Tolerance
-    choosing_size: float
-    final_size: float
-    confidence: float
-    seed: int
-    groups: str
-    small_groups: str
-    min_group_size: int
-    max_categories: int
-    no_group_worse: bool | str
+    Parameters
+    ----------
+    measures : tuple of Measure
+    bounds : dict of the name of a measure to its bounds
+    """
+
+    measures: Annotated[Any, IN_PYTHON] = ()
+    bounds: Annotated[Any, IN_PYTHON] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.models, str):
+            object.__setattr__(self, "models", (self.models,))
+        Tolerance.parse(self.within)
         for kind in self.models:
             try:
                 hidden_layers(kind)
@@ -101,10 +102,11 @@ class SearchPlan:
                 raise error.with_facts(argument=argument("models", kind)) from None
             for measure in self.measures:
                 self.settings(kind, measure)
-        check_share("choosing_size", self.choosing_size)
-        check_share("final_size", self.final_size)
-        if not 0.5 <= self.confidence < 1:
-            raise bad_value("confidence", self.confidence, "at least 0.5 and below 1")
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """How much worse than the baseline an alternative may be."""
+        return Tolerance.parse(self.within)
 
     def settings(self, kind: str, measure: Measure) -> StudySettings:
         """Return the settings of one frontier."""
@@ -117,10 +119,6 @@ class SearchPlan:
             test_size=0.0,
             seed=self.seed,
             groups=self.groups,
-            small_groups=self.small_groups,
-            min_group_size=self.min_group_size,
-            no_group_worse=self.no_group_worse,
-            max_categories=self.max_categories,
         )
 
     def as_call(self) -> str:
@@ -129,8 +127,7 @@ class SearchPlan:
         given = {
             "bounds": plan["bounds"],
             "models": plan["models"],
-            "within": f"{self.tolerance.metric} {self.tolerance.amount:g}",
-            **{name: plan[name] for name in ("choosing_size", "final_size", "confidence", "seed", "groups")},
+            **{name: value for name, value in self.changed().items() if name not in ("measures", "bounds", "models")},
         }
         written = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"fairbound.alternatives(data, {plan['measures']}, {written})"
@@ -140,6 +137,7 @@ class SearchPlan:
         return {
             **vars(self),
             "measures": [measure.name for measure in self.measures],
+            "groups": self.groups.get_params(),
             "bounds": {name: list(bounds) for name, bounds in self.bounds.items()},
             "models": list(self.models),
             "tolerance": vars(self.tolerance),
@@ -176,12 +174,6 @@ def grids(measures: tuple[Measure, ...], given: Any) -> dict[str, tuple[float, .
         chosen = usual if given is None or measure.name not in given else given[measure.name]
         found[measure.name] = tuple(sorted({float(each) for each in chosen}, reverse=not measure.larger_is_stricter))
     return found
-
-
-def check_share(name: str, value: float) -> None:
-    """Raise an error unless a share of the rows is between 0 and 1."""
-    if not 0 < value < 1:
-        raise bad_value(name, value, "a share of the rows, above 0 and below 1")
 
 
 # --- the lock ---------------------------------------------------------------------------------------------------------
@@ -306,14 +298,12 @@ def choose_model(training: Part, settings: StudySettings, pos_label: str | None)
 
 def unseen_losses(base: Any, rows: Part, settings: StudySettings, pos_label: str | None) -> NDArray[np.float64]:
     """Return the log loss of each row, scored by a base that was not trained on it."""
-    from fairbound.estimator import ConstrainedClassifier, cross_fitted_scores
+    from fairbound.estimator import ConstrainedClassifier, TableEncoder, cross_fitted_scores
 
     trial = ConstrainedClassifier(
-        base=base,
-        cv=FOLDS,
-        ensemble=True,  # no refit on all rows
+        base=Base(base, cv=FOLDS, ensemble=True),  # no refit on all rows
+        encoder=TableEncoder(max_categories=rows.data.max_categories),
         pos_label=pos_label,
-        max_categories=settings.max_categories,
         random_state=settings.seed,
     )
     with collected_warnings():  # the chosen model is fitted to the same columns, and warns about them

@@ -18,7 +18,7 @@ from fairbound.studies.parts import is_known
 from fairbound.studies.plan import locked, rows_hash
 from fairbound.studies.settings import StudySettings
 
-LIBRARIES = ("torch", "numpy", "scikit-learn", "daqp")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "daqp", "torch")
 
 
 def study_lock(data: Dataset, settings: StudySettings) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fairbound._errors import InputError, NameOf, python_name, render
+from fairbound._model_settings import Callback
+from fairbound._settings import takes
+from fairbound._study_settings import StudyChoices
 from fairbound._words import TextTable, page_as_html, page_as_text
 from fairbound.data import Dataset, count_rows
 from fairbound.evaluation import Repeats
 from fairbound.fairness import Constraint, shortest
 from fairbound.studies.folder import write_study
-from fairbound.studies.judged import explain, scores_by
+from fairbound.studies.importance import explain
+from fairbound.studies.judged import scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.parts import (
     Part,
@@ -36,7 +40,7 @@ from fairbound.studies.parts import (
 )
 from fairbound.studies.plan import choose_model
 from fairbound.studies.reproduction import reproduction_of, study_lock
-from fairbound.studies.settings import Callback, Stage, StudySettings, make_base, named_stages, with_floors
+from fairbound.studies.settings import Stage, StudySettings, make_base, named_stages, with_floors
 from fairbound.studies.summary import Summary
 from fairbound.studies.tables import GAIN, frontier_table, summary_tables
 
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from fairbound.training import Passes
 
 
+@takes(StudyChoices)
 def study(
     data: Dataset,
     limits: Constraint | str | Iterable[Constraint | str] = (),
@@ -52,26 +57,9 @@ def study(
     bounds: Sequence[float] | None = None,
     sensitive: str | Sequence[str] | None = None,
     held_out: Dataset | None = None,
-    test_size: float = 0.2,
-    confidence: float | None = None,
-    margin: float | str | None = "auto",
-    model: str = "auto",
-    seed: int = 0,
-    groups: str = "each",
-    small_groups: str = "error",
-    min_group_size: int = 10,
-    no_group_worse: bool | str = False,
-    max_categories: int | None = None,
-    loss: str = "cross_entropy",
-    class_weight: str | None = None,
-    regularizers: str | Sequence[str] = (),
-    surrogates: str | Sequence[str] = (),
-    solver: str = "auto",
-    batch_size: int | None = None,
-    epochs: int | None = None,
-    constraint_share: float | None = None,
     callback: Callback | None = None,
     resume: str | os.PathLike[str] | None = None,
+    **settings: Any,
 ) -> Study:
     """Train a model without limits and one with them, and compare both on held-out rows.
 
@@ -89,37 +77,12 @@ def study(
         The sensitive columns; by default all of the data, but only the first of a data set of `load_dataset`.
     held_out : Dataset, optional
         Rows to hold out; they replace those that would be drawn.
-    test_size : float
-        Share of the rows to hold out, from 0 to below 1.
-    confidence : float, optional
-        Keep the limits on unseen rows, too, at this confidence level; 30% of the other rows become calibration rows.
-    margin : "auto", float, or None
-        Tighten the limits just enough to hold on new rows with this probability, by the forecast; "auto" is 2/3, and
-        nothing with `confidence`, with `bounds`, or in several processes.  None keeps them on the training rows alone.
-    model : str
-        "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".  "boosted" and "forest" are
-        the boosted trees and the random forest of scikit-learn, "lightgbm" those of LightGBM, with a linear correction.
-        "auto" chooses between "linear" and "boosted" by their cross-validated loss without limits.
-    seed : int
-        Seed of the draws of rows and of the initial parameters.
-    groups : {"each", "intersection", "both"}
-        With several sensitive columns: limit each of them, their intersections, or both.
-    small_groups : {"error", "warn", "merge"}
-        What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out, or merge them.
-    no_group_worse : bool, or name of a rate
-        If set, no group's selection rate (or the named rate) may fall below that of the model without limits.
-    max_categories : int, optional
-        As for `ConstrainedClassifier`; by default that of the data.
-    min_group_size, loss, class_weight, regularizers
-        As for `ConstrainedClassifier`; the last three by name: "hinge", "balanced", "demographic_parity * 2".
-    surrogates : str or sequence of str
-        The surrogate of every limit, or of each limit in order, by name and scale, such as "sigmoid:20".
-    solver, batch_size, epochs, constraint_share
-        As for `ConstrainedClassifier`.
     callback : function of a dictionary, optional
         Called with every row of the history; "stage" names the model.  If it returns True, training ends early.
     resume : path, optional
         A file for the journal of the run, as for `ConstrainedClassifier.fit`.
+    **settings
+        How the models are trained and tested: the fields of `StudyChoices`.
 
     Examples
     --------
@@ -131,14 +94,9 @@ def study(
     ['passed the bar', 'passed the bar']
     """
     data = with_sensitive(data, sensitive)
-    if max_categories is None:
-        max_categories = data.max_categories
-    given = locals()  # the other arguments have the names of the settings
-    names = [each.name for each in fields(StudySettings) if each.name not in ("limits", "bounds")]
-    settings = StudySettings.build(limits, bounds, **{name: given[name] for name in names})
+    found = Study(data, StudySettings.build(limits, bounds, **settings), held_out=held_out)
     from fairbound.training import resumed
 
-    found = Study(data, settings, held_out=held_out)
     with resumed(resume) as found.passes:
         return found.run(callback)
 
@@ -183,7 +141,7 @@ class Study:
     def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
         if settings.confidence is not None and data.weight is not None:
             raise InputError("{confidence=} needs rows of equal weight.", "Read the data without {weight=}.")
-        check_limited_columns(settings.limits, data, settings.groups)
+        check_limited_columns(settings.limits, data, settings.groups.combine)
         if held_out is not None:
             held_out = with_sensitive(held_out, list(data.sensitive))
         parts = Parts.draw(data, settings, held_out)
@@ -300,7 +258,7 @@ class Study:
             notes=[render(note, self.name_of) for note in self._notes()],
             interrupted=self.interruption,
             confidence=self.settings.level,
-            groups=self.settings.groups,  # type: ignore[arg-type]  # one of three words, as checked
+            groups=self.settings.groups.combine,
             pos_label=self.positive,
             settle=self.after.settle_groups,
             label=tuple(label_values(self.data)),
@@ -358,17 +316,20 @@ class Study:
         """Train on the training rows; with a confidence, test on the calibration rows."""
         apart, (base, rows) = self.calibration if limits else None, self._rows(limited=bool(limits))
         with collected_warnings() as self._warnings:
-            fitted = self.settings.classifier(limits, self.positive, callback, base).fit(
+            fitted = self._classifier(limits, callback, base).fit(
                 **rows, calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive)
             )
         self._release(fitted)
         return fitted
 
+    def _classifier(self, limits: Sequence[Constraint], callback: Callback | None, base: Any) -> ConstrainedClassifier:
+        return self.settings.classifier(limits, self.positive, callback, base, self.data.max_categories)
+
     def _trace(self, callback: Callback | None) -> tuple[FrontierModel, ...]:
         """Train a classifier for each bound of the first limit."""
         base, rows = self._rows(limited=True)
         with collected_warnings():  # the records of the models say the same
-            classifier = self.settings.classifier(self.settings.limits, self.positive, callback, base)
+            classifier = self._classifier(self.settings.limits, callback, base)
             found = classifier.frontier(**rows, bounds=self.settings.bounds)
         self._warnings = []
         for each in found:

@@ -22,6 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError
+from fairbound._model_settings import Callback
+from fairbound._settings import takes
+from fairbound._study_settings import SearchChoices
 from fairbound.data import Dataset, draw_parts
 from fairbound.evaluation import holm
 from fairbound.fairness import Measure
@@ -29,9 +32,7 @@ from fairbound.studies.candidates import Alternative, Alternatives
 from fairbound.studies.judged import Baseline, Decided, Judge, Judgement, better, decided_by
 from fairbound.studies.parts import Part, with_sensitive
 from fairbound.studies.plan import (
-    KINDS,
     SearchPlan,
-    Tolerance,
     compared_measures,
     content_hash,
     grids,
@@ -40,7 +41,7 @@ from fairbound.studies.plan import (
 )
 from fairbound.studies.reproduction import reproduction_of
 from fairbound.studies.running import Study
-from fairbound.studies.settings import Callback, Stage, named_stages
+from fairbound.studies.settings import Stage, named_stages
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier
@@ -56,6 +57,7 @@ ASSUMED = (
 )
 
 
+@takes(SearchChoices)
 def alternatives(
     data: Dataset,
     measures: str | Measure | Iterable[str | Measure] = "disparate_impact",
@@ -64,19 +66,9 @@ def alternatives(
     baseline_score: Any = None,
     threshold: float = 0.5,
     bounds: Sequence[float] | Mapping[str, Sequence[float]] | None = None,
-    models: Sequence[str] = KINDS,
-    within: str = "accuracy 0.5",
     sensitive: str | Sequence[str] | None = None,
-    choosing_size: float = 0.2,
-    final_size: float = 0.2,
-    confidence: float = 0.95,
-    seed: int = 0,
-    groups: str = "each",
-    small_groups: str = "error",
-    min_group_size: int = 10,
-    no_group_worse: bool | str = False,
-    max_categories: int | None = None,
     callback: Callback | None = None,
+    **choices: Any,
 ) -> Alternatives:
     """Search for less discriminatory alternatives to a baseline.
 
@@ -94,19 +86,11 @@ def alternatives(
     threshold : float
     bounds : sequence of float, or mapping of measure to them, optional
         The grid; by default four bounds for each measure.
-    models : sequence of str
-        Kinds of candidates, as the `model` of `study`.
-    within : str
-        How much worse than the baseline an alternative may be: "accuracy 0.5" is half a point of accuracy.
     sensitive : str or sequence of str, optional
-    choosing_size, final_size : float
-        Shares of the rows for choosing a candidate, and for the final evaluation of the chosen one.
-    confidence : float
-        Confidence level of the intervals.
-    seed, groups, small_groups, min_group_size, no_group_worse, max_categories
-        As for `study`.
     callback : function of a dictionary, optional
         Called at every iteration; if it returns True, the search ends with the models trained so far.
+    **choices
+        How candidates are trained, compared and chosen: the fields of `SearchChoices`.
 
     Returns
     -------
@@ -121,21 +105,7 @@ def alternatives(
     3
     """
     resolved = compared_measures(measures)
-    plan = SearchPlan(
-        measures=resolved,
-        bounds=grids(resolved, bounds),
-        models=(models,) if isinstance(models, str) else tuple(models),
-        tolerance=Tolerance.parse(within),
-        choosing_size=choosing_size,
-        final_size=final_size,
-        confidence=confidence,
-        seed=seed,
-        groups=groups,
-        small_groups=small_groups,
-        min_group_size=min_group_size,
-        max_categories=data.max_categories if max_categories is None else max_categories,
-        no_group_worse=no_group_worse,
-    )
+    plan = SearchPlan(measures=resolved, bounds=grids(resolved, bounds), **choices)
     given = as_baseline(baseline, baseline_score, threshold)
     return AlternativeSearch(with_sensitive(data, sensitive), plan, given).run(callback)
 
@@ -251,7 +221,7 @@ class AlternativeSearch:
         decided = [decided_by(each.model, self.choosing) for each in trained]
         baseline = self.baseline or self._most_accurate(trained, decided)
         beside = baseline.decide(self.choosing, self.choosing_rows)
-        options: dict[str, Any] = {"confidence": plan.confidence, "groups": plan.groups}
+        options: dict[str, Any] = {"confidence": plan.confidence, "groups": plan.groups.combine}
         judge = Judge(self.choosing, beside, plan.measures, **options)
         reference = judge.judge(beside)
         judged = [judge.judge(each) for each in decided]

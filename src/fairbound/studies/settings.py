@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fairbound._errors import InputError, argument, bad_value, missing_extra
-from fairbound._words import did_you_mean, lookup
+from fairbound._errors import InputError, bad_value, missing_extra
+from fairbound._model_settings import Callback, Confidence, refuse_conflicts
+from fairbound._settings import IN_PYTHON
+from fairbound._study_settings import StudyChoices
+from fairbound._words import lookup
 from fairbound.fairness import (
     MEASURES,
     Constraint,
@@ -24,10 +27,6 @@ from fairbound.fairness import (
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase
 
-GROUPS = ("each", "intersection", "both")
-SMALL_GROUPS = ("error", "warn", "merge")
-NAMED_LOSSES = ("cross_entropy", "hinge")
-SOLVERS = ("auto", "quasi-newton", "stochastic")
 CONFIDENCE = 0.95
 """Confidence level of intervals and verdicts, if the study asks for none."""
 
@@ -38,7 +37,6 @@ _NETWORK = re.compile(r"mlp:\d+(?:[,x]\d+)*")
 BASES = ("boosted", "lightgbm", "forest")
 """Models over a base: its score, and a linear correction."""
 
-Callback = Callable[[dict[str, Any]], bool | None]
 Stage = Callable[[str], AbstractContextManager[Callback | None]]
 """Returns a context for each stage of the training, given its name; the context yields the callback of the fits."""
 
@@ -52,30 +50,19 @@ def named_stages(callback: Callback | None) -> Stage:
     return stage
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudySettings:
-    """The limits of a study, and how its models are trained and tested; `study` documents the fields."""
+@dataclass(frozen=True, repr=False)
+class StudySettings(StudyChoices):
+    """The limits of a study, and how its models are trained and tested.
 
-    limits: tuple[Constraint, ...] = ()
-    bounds: tuple[float, ...] = ()
-    model: str = "auto"
-    test_size: float = 0.2
-    confidence: float | None = None
-    margin: float | str | None = "auto"
-    seed: int = 0
-    groups: str = "each"
-    small_groups: str = "error"
-    min_group_size: int = 10
-    no_group_worse: bool | str = False
-    max_categories: int = 50
-    loss: str = "cross_entropy"
-    class_weight: str | None = None
-    regularizers: tuple[str, ...] = ()
-    surrogates: tuple[str, ...] = ()
-    solver: str = "auto"
-    batch_size: int | None = None
-    epochs: int | None = None
-    constraint_share: float | None = None
+    Parameters
+    ----------
+    limits : tuple of Constraint
+    bounds : tuple of float
+        The bounds of the first limit, from loose to strict; empty without a frontier.
+    """
+
+    limits: Annotated[Any, IN_PYTHON] = ()
+    bounds: Annotated[Any, IN_PYTHON] = ()
 
     @classmethod
     def build(
@@ -86,84 +73,41 @@ class StudySettings:
     ) -> StudySettings:
         """Read the limits and the bounds, and check everything."""
         constraints = as_constraints(limits)
-        settings["limits"] = constraints
-        settings["bounds"] = () if bounds is None else frontier_bounds(constraints, bounds)
-        for name in ("regularizers", "surrogates"):
-            stated = settings.get(name) or ()
-            settings[name] = (stated,) if isinstance(stated, str) else tuple(stated)
-        return cls(**settings)
+        return cls(
+            limits=constraints, bounds=() if bounds is None else frontier_bounds(constraints, bounds), **settings
+        )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         hidden_layers(self.model)
-        _check_choice("groups", self.groups, GROUPS)
-        _check_choice("small_groups", self.small_groups, SMALL_GROUPS)
-        _check_choice("loss", self.loss, NAMED_LOSSES)
-        _check_choice("solver", self.solver, SOLVERS)
-        if self.constraint_share is not None and not 0 < self.constraint_share <= 1:
-            raise bad_value("constraint_share", self.constraint_share, "a share of the rows, above 0 and at most 1")
+        if isinstance(self.surrogates, str):
+            object.__setattr__(self, "surrogates", (self.surrogates,))
         with_surrogates(self.limits, self.surrogates)
-        if self.class_weight is not None:
-            _check_choice("class_weight", self.class_weight, ("balanced",))
-        if self.regularizers:
+        if self.loss.regularizers:
             from fairbound.training import as_regularizers
 
-            as_regularizers(self.regularizers)
-        if not 0 <= self.test_size < 1:
-            raise bad_value("test_size", self.test_size, "a share of the rows, from 0 (hold none out) to below 1")
+            as_regularizers(self.loss.regularizers)
         for limit in self.limits:
             if limit.bound is None:
                 raise InputError(
                     "{name} has bound=None, so it limits nothing.", "Give it a bound, or leave it out.", name=limit.name
                 )
         refuse_contradictions(self.limits)
-        if self.confidence is not None:
-            self._check_confidence(self.confidence)
-        if self.margin not in (None, "auto"):
-            self._check_margin(self.margin)
+        refuse_conflicts(
+            self.limits,
+            confidence=None if self.confidence is None else Confidence(self.confidence),
+            margin=None if self.margin in ("auto", "none") else self.margin,
+            groups=self.groups,
+            training=self.training,
+            bounds=self.bounds,
+        )
 
-    def _check_confidence(self, confidence: float) -> None:
-        if self.no_group_worse:
-            raise InputError(
-                "{no_group_worse=} and {confidence=} cannot be combined: the floors are rates on the training rows.",
-                "Use one of them.",
-            )
-        if not 0.5 <= confidence < 1:
-            raise bad_value("confidence", confidence, "a number from 0.5 to below 1, such as 0.95")
-        if not self.limits:
-            raise InputError("{confidence=} needs at least one limit.", "Add it with {limits=}.")
-        if self.bounds:
-            raise InputError(
-                "{confidence=} and {bounds=} cannot be combined.",
-                "Trace the frontier first, and then train for a confidence at the bound that you choose.",
-            )
-        if self.small_groups != "error":
-            raise InputError(
-                "{confidence=} covers every group, so {small_groups=policy} is not allowed.",
-                "Use {small_groups='error'}.",
-                policy=self.small_groups,
-            )
-        for limit in self.limits:
-            if limit.name == "covariance":
-                raise InputError(
-                    "{confidence=} does not work with {limit}: no confidence bound of a covariance is known.",
-                    limit=str(limit),
-                )
-
-    def _check_margin(self, margin: Any) -> None:
-        if isinstance(margin, str) or not 0 < margin < 1:
-            raise bad_value("margin", margin, "auto, none, or a probability above 0 and below 1, such as 0.8")
-        if not self.limits:
-            raise InputError("{margin=} needs at least one limit.", "Add it with {limits=}.")
-        for name in ("confidence", "bounds"):
-            if getattr(self, name):
-                raise InputError("{margin=} and {other} cannot be combined.", "Leave one out.", other=argument(name))
-
-    def margin_of(self, limits: Sequence[Constraint]) -> float | str | None:
+    def margin_of(self, limits: Sequence[Constraint]) -> Any:
         """Return the margin of a fit under these limits; "auto" is none where something else decides."""
         from fairbound.training import Processes
 
         decided = self.confidence is not None or self.bounds or Processes.present() is not None
-        return None if not limits or (self.margin == "auto" and decided) else self.margin
+        return None if not limits or self.margin == "none" or (self.margin == "auto" and decided) else self.margin
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -181,32 +125,25 @@ class StudySettings:
         pos_label: str | None,
         callback: Callback | None,
         base: FittedBase | None = None,
+        max_categories: int = 50,
     ) -> ConstrainedClassifier:
         """Return a classifier with these settings under some of the limits, not fitted yet.
 
         `base` is that of a model which is fitted already; without it, the base is trained with the classifier.
         """
-        from fairbound.estimator import ConstrainedClassifier
+        from fairbound.estimator import ConstrainedClassifier, TableEncoder
 
         return ConstrainedClassifier(
             list(with_surrogates(limits, self.surrogates)),
             hidden=self.hidden,
             base=make_base(self.model, self.seed) if base is None else base,
             pos_label=pos_label,
-            groups=self.groups,
-            small_groups=self.small_groups,
-            min_group_size=self.min_group_size,
-            no_group_worse=self.no_group_worse if limits else False,
-            max_categories=self.max_categories,
+            groups=self.groups if limits else replace(self.groups, no_group_worse=False),
+            encoder=TableEncoder(max_categories=max_categories),
             loss=self.loss,
-            class_weight=self.class_weight,
-            regularizers=self.regularizers,
-            solver=self.solver,
-            batch_size=self.batch_size,
-            epochs=self.epochs,
-            constraint_share=self.constraint_share,
+            training=self.training,
             confidence=self.confidence if limits else None,
-            margin=self.margin_of(limits),  # type: ignore[arg-type]  # "auto" or a number, as checked
+            margin=self.margin_of(limits),
             random_state=self.seed,
             callbacks=() if callback is None else [callback],
         )
@@ -217,11 +154,9 @@ class StudySettings:
         >>> StudySettings.build("disparate_impact >= 0.8", seed=3).as_call()
         "fairbound.study(data, ['disparate_impact >= 0.8'], seed=3)"
         """
+        stated = {name: value for name, value in self.changed().items() if name != "limits"}
         given = ["data", repr([str(limit) for limit in self.limits])]
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name != "limits" and value != each.default:
-                given.append(f"{each.name}={list(value) if isinstance(value, tuple) else value!r}")
+        given += [f"{name}={list(value) if isinstance(value, tuple) else value!r}" for name, value in stated.items()]
         return f"fairbound.study({', '.join(given)})"
 
 
@@ -333,13 +268,3 @@ def frontier_bounds(limits: Sequence[Constraint], bounds: Sequence[float]) -> tu
 def _check_comparison(comparison: str, measure: str) -> None:
     if comparison == "value":
         raise InputError("{measure!r} is a group's own rate; a frontier compares groups.", measure=measure)
-
-
-def _check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise InputError(
-            "{given} must be one of {known}.{near}",
-            given=argument(name, value),
-            known=", ".join(known),
-            near=did_you_mean(value, known),
-        )

@@ -329,7 +329,7 @@ class Summary(Struct, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA)
 
     def to_json(self) -> str:
         """Return the content of summary.json."""
-        return encode(self, indent=1).decode()
+        return encode(self, indent=1).decode() + "\n"
 
 
 def is_kept(summary: Summary) -> bool:

@@ -1,18 +1,22 @@
 """Train a model under constraints: models, the training problem, batches, the phases of a fit, and the frontier.
 
 This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
+Networks, mini-batches and several processes need torch, which is imported when one of their names is first used.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fairbound._errors import need_torch
+from fairbound._model_settings import Effort
 from fairbound.training.assessment import (
     Assessment,
     GapSums,
-    RateSupport,
     gap_sums,
     gap_sums_of_rows,
-    rates_on_a_handful,
     surrogate_gaps,
 )
-from fairbound.training.effort import PHASES, Effort
+from fairbound.training.chunks import Chunk
 from fairbound.training.fitting import choose_solver, fit, on_rows, tighten
 from fairbound.training.frontiers import (
     FitSeries,
@@ -23,22 +27,39 @@ from fairbound.training.frontiers import (
     loss_price,
     prices_in_accuracy,
 )
-from fairbound.training.losses import (
-    L2,
-    LOSSES,
-    LinearTerm,
-    SmoothedL1,
-    SquaredMeasure,
-    as_regularizers,
-)
-from fairbound.training.mini_batches import FullBatch, StratifiedBatches
-from fairbound.training.models import accepts, assign, blank_linear, evaluation_mode, flatten, make_model, trainable
-from fairbound.training.passes import Passes, open_journal, resumed
+from fairbound.training.losses import LOSSES
+from fairbound.training.model import LinearModel, Model, as_model
+from fairbound.training.passes import Passes, open_journal, present_processes, resumed
+from fairbound.training.phases import PHASES
 from fairbound.training.problem import Batch, TrainingProblem
-from fairbound.training.processes import Processes, SharedRows
+from fairbound.training.regularizers import L2, LinearTerm, SmoothedL1, SquaredMeasure, as_regularizers
+from fairbound.training.result import TrainingResult, assess_now, choose_status
 from fairbound.training.rows import MatrixRows, Rows
+from fairbound.training.support import RateSupport, rates_on_a_handful
 from fairbound.training.sweep import SweepTotals
-from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
+
+if TYPE_CHECKING:
+    from fairbound.training.batches import FullBatch, StratifiedBatches
+    from fairbound.training.modules import (
+        accepts,
+        assign,
+        blank_linear,
+        evaluation_mode,
+        flatten,
+        make_model,
+        trainable,
+    )
+    from fairbound.training.network import NetworkModel
+    from fairbound.training.processes import Processes, SharedRows
+    from fairbound.training.trainer import train
+
+_WITH_TORCH = {
+    "batches": ("FullBatch", "StratifiedBatches"),
+    "modules": ("accepts", "assign", "blank_linear", "evaluation_mode", "flatten", "make_model", "trainable"),
+    "network": ("NetworkModel",),
+    "processes": ("Processes", "SharedRows"),
+    "trainer": ("train",),
+}
 
 __all__ = [
     "L2",
@@ -46,14 +67,18 @@ __all__ = [
     "PHASES",
     "Assessment",
     "Batch",
+    "Chunk",
     "Effort",
     "FitSeries",
     "Frontier",
     "FrontierPoint",
     "FullBatch",
     "GapSums",
+    "LinearModel",
     "LinearTerm",
     "MatrixRows",
+    "Model",
+    "NetworkModel",
     "Passes",
     "Processes",
     "RateSupport",
@@ -67,6 +92,7 @@ __all__ = [
     "TrainingProblem",
     "TrainingResult",
     "accepts",
+    "as_model",
     "as_regularizers",
     "assess_now",
     "assign",
@@ -83,6 +109,7 @@ __all__ = [
     "make_model",
     "on_rows",
     "open_journal",
+    "present_processes",
     "prices_in_accuracy",
     "rates_on_a_handful",
     "resumed",
@@ -91,3 +118,11 @@ __all__ = [
     "train",
     "trainable",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _WITH_TORCH.items():
+        if name in names:
+            need_torch(f"fairbound.training.{name} needs")
+            return getattr(import_module(f"fairbound.training.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from fairbound.training.assessment import Assessment
 
-Judge = Callable[[Tensor], float]
+Floats = NDArray[np.float64]
+Judge = Callable[[Floats], float]
 
 Objective = Literal["accuracy", "loss"]
 
@@ -29,7 +31,7 @@ Objective = Literal["accuracy", "loss"]
 class Candidate:
     """A point w, its assessment, and its rank among the eligible models: less is better."""
 
-    w: Tensor
+    w: Floats
     assessment: Assessment
     rank: tuple[float, float] = (0.0, 0.0)
 
@@ -67,24 +69,24 @@ class Archive:
         self.nearest: Candidate | None = None
         self.least_loss: float | None = None
 
-    def offer(self, w: Tensor, assessment: Assessment) -> None:
+    def offer(self, w: Floats, assessment: Assessment) -> None:
         """Consider a point; w is copied if it is held."""
         if not assessment.kept:
             if self.nearest is None or assessment.exact_violation < self.nearest.assessment.exact_violation:
-                self.nearest = Candidate(w.clone(), assessment)
+                self.nearest = Candidate(w.copy(), assessment)
             return
         self.least_loss = min(assessment.loss, math.inf if self.least_loss is None else self.least_loss)
         rank = self._rank(w, assessment)
         if len(self.kept) < self.SIZE or rank < self.kept[-1].rank:
-            self.kept.append(Candidate(w.clone(), assessment, rank))
+            self.kept.append(Candidate(w.copy(), assessment, rank))
             self.kept = sorted(self.kept, key=lambda held: held.rank)[: self.SIZE]
 
-    def offer_constant(self, w: Tensor, assessment: Assessment) -> None:
+    def offer_constant(self, w: Floats, assessment: Assessment) -> None:
         """Consider a constant prediction."""
         if assessment.kept:
-            self.constants.append(Candidate(w.clone(), assessment))
+            self.constants.append(Candidate(w.copy(), assessment))
 
-    def _rank(self, w: Tensor, assessment: Assessment) -> tuple[float, float]:
+    def _rank(self, w: Floats, assessment: Assessment) -> tuple[float, float]:
         if self.judge is not None:
             return self.judge(w), 0.0
         if self.objective == "loss":

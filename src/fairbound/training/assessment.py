@@ -2,39 +2,30 @@
 
 A limit is *kept* if `Constraint.keeps` accepts its measured value, which is computed from counts of decisions.  A model
 is *degenerate* if it is no more accurate than the best constant prediction, or if almost all rows get the same
-decision. Such a model keeps almost any limit, but it hardly uses its inputs.  The *support* of a rate shows whether a
-limit is kept by selecting almost nobody.
+decision. Such a model keeps almost any limit, but it hardly uses its inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from fairbound.fairness import (
     Cells,
     ConstraintSystem,
-    GroupSums,
     LimitValues,
-    RateBlock,
-    RateFunction,
     decide,
-    false_positive_rate,
-    group_sums,
     outcome_indicators,
-    precision,
-    selection_rate,
-    true_positive_rate,
 )
-from fairbound.training.passes import Chunk
+from fairbound.training.chunks import Chunk, Floats
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
-from fairbound.training.sweep import Sweep, add_by_segment, cell_sums, segment_sums
+from fairbound.training.sweep import Sweep, cell_sums
 
 ROUNDING = 1e-12
 
@@ -57,9 +48,9 @@ class Assessment:
         Share of the rows predicted correctly, weighted by `loss_weights`.
     constant_accuracy : float
         Accuracy of the best constant prediction.
-    counts : Tensor of shape (K, 2·O)
+    counts : array of shape (K, 2·O)
         Sums over cells of the rows selected for each outcome, and of those not selected.
-    sums : Tensor of shape (P, K, O)
+    sums : array of shape (P, K, O)
         Sums of surrogates over cells.
     known : tuple of ConstraintSystem and LimitValues, optional
         A system and the values of its limits, if training has already computed them from these sums.
@@ -69,23 +60,23 @@ class Assessment:
     loss: float
     accuracy: float
     constant_accuracy: float
-    counts: Tensor = field(repr=False)
-    sums: Tensor = field(repr=False)
+    counts: Floats = field(repr=False)
+    sums: Floats = field(repr=False)
     system: ConstraintSystem = field(repr=False)
     known: tuple[ConstraintSystem, LimitValues] | None = field(default=None, repr=False)
 
     @property
-    def surrogate(self) -> Tensor:
+    def surrogate(self) -> Floats:
         """Return c, the constraint values by surrogate, of shape (m,)."""
         return self._judged.surrogate
 
     @property
-    def exact(self) -> Tensor:
+    def exact(self) -> Floats:
         """Return c̄, the constraint values of the decisions, of shape (m,)."""
         return self._judged.exact
 
     @property
-    def violations(self) -> tuple[Tensor, Tensor]:
+    def violations(self) -> tuple[Floats, Floats]:
         """Return the distance of each entry of c, and of c̄, from its interval."""
         return self._judged.beyond
 
@@ -118,11 +109,11 @@ class Assessment:
     def counted_accuracy(self) -> float:
         """Return the accuracy with the weights that rows have in the limits; `accuracy` uses those of the loss."""
         cells = self.system.cells
-        labels = torch.arange(cells.n_cells) % cells.n_labels
+        labels = np.arange(cells.n_cells) % cells.n_labels
         if cells.n_labels == 2:
-            right = torch.where(labels == 1, self.counts[:, 0], self.counts[:, 1])
+            right = np.where(labels == 1, self.counts[:, 0], self.counts[:, 1])
         else:
-            right = self.counts[torch.arange(cells.n_cells), labels]
+            right = self.counts[np.arange(cells.n_cells), labels]
         return float(right.sum() / cells.totals.sum())
 
     @cached_property
@@ -130,7 +121,7 @@ class Assessment:
         """Return the number of rows that do not get the most common decision; weights are scaled to mean 1."""
         cells = self.system.cells
         total = float(cells.totals.sum())
-        by_class = self.counts.sum(dim=0)
+        by_class = self.counts.sum(axis=0)
         commonest = float(by_class[: cells.n_labels].max())  # with two classes: rows selected, and rows not selected
         return (total - commonest) * len(cells) / total
 
@@ -147,7 +138,7 @@ class Assessment:
         than 5% of r; or 1% of r, if that is more.
         """
         cells = self.system.cells
-        by_label = cells.sizes.reshape(-1, cells.n_labels).sum(dim=0)
+        by_label = cells.sizes.reshape(-1, cells.n_labels).sum(axis=0)
         rarer = int(by_label.sum() - by_label.max())
         return self.minority_decisions <= max(min(HANDFUL, 0.05 * rarer), 0.01 * rarer)
 
@@ -196,7 +187,7 @@ def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float)
     )
 
 
-def history_columns(found: Assessment, multipliers: Tensor | None = None) -> dict[str, Any]:
+def history_columns(found: Assessment, multipliers: Floats | None = None) -> dict[str, Any]:
     """Return the values of a model as columns of the history: some for the whole model, some for each limit.
 
     The columns of a limit are its measured value, its violation (the sum over its rows) and its multiplier (the sum of
@@ -214,48 +205,45 @@ def history_columns(found: Assessment, multipliers: Tensor | None = None) -> dic
     if not limited:
         return columns
     _, beyond = found.violations
-    of_rows = torch.tensor([row.constraint for row in system.rows], dtype=torch.int64)
+    of_rows = np.array([row.constraint for row in system.rows], dtype=np.int64)
     for position, (text, measured) in enumerate(zip(system.texts, found.measured, strict=True)):
         own = of_rows == position
         columns[text] = measured
         columns[f"violation of {text}"] = float(beyond[own].sum())
         if multipliers is not None:
-            columns[f"multiplier of {text}"] = float(multipliers[: len(own)][own].abs().sum())
+            columns[f"multiplier of {text}"] = float(np.abs(multipliers[: len(own)][own]).sum())
     return columns
 
 
-GapSums = tuple[Tensor, Tensor]
+GapSums = tuple[Floats, Floats]
 """Sums over cells of the surrogates φ, and of |φ − ŷ|, both of shape (P, K, O)."""
 
 
-def gap_sums(system: ConstraintSystem, logits: Tensor) -> GapSums:
+def gap_sums(system: ConstraintSystem, logits: NDArray[Any]) -> GapSums:
     """Return the sums from which `surrogate_gaps` are computed; `logits` are in the row order of the cells."""
     cells = system.cells
     selected = outcome_indicators(decide(logits, system.threshold), cells.outcomes)
-    values = [each.values(logits).to(torch.float64) for each in system.surrogates]
+    values = [each.values(logits).astype(np.float64) for each in system.surrogates]
     if not values:
-        return torch.zeros(0), torch.zeros(0)
-    by_cell = torch.stack([cells.sums(each) for each in values])
-    return by_cell, torch.stack([cells.sums((each - selected).abs()) for each in values])
+        return np.zeros(0), np.zeros(0)
+    by_cell = np.stack([cells.sums(each) for each in values])
+    return by_cell, np.stack([cells.sums(np.abs(each - selected)) for each in values])
 
 
-def gap_sums_of_rows(system: ConstraintSystem, rows: Rows, logits: Iterable[tuple[Chunk, Tensor]]) -> GapSums:
+def gap_sums_of_rows(system: ConstraintSystem, rows: Rows, logits: Iterable[tuple[Chunk, NDArray[Any]]]) -> GapSums:
     """Return the same sums as `gap_sums`, from chunks of rows and their logits."""
-    by_segment = torch.zeros(
-        2, len(system.surrogates), rows.n_segments, len(system.cells.outcomes), dtype=torch.float64
-    )
+    by_segment = np.zeros((2, len(system.surrogates), rows.n_segments, len(system.cells.outcomes)))
     for chunk, z in logits:
         selected = outcome_indicators(decide(z, system.threshold), system.cells.outcomes)
         for p, surrogate in enumerate(system.surrogates):
-            values = surrogate.values(z).to(torch.float64)
-            for kind, each in enumerate((values, (values - selected).abs())):
-                weighted = each * chunk.cell_weights[:, None]
-                add_by_segment(by_segment[kind, p], segment_sums(weighted, chunk.slices), chunk.slices)
+            values = surrogate.values(z).astype(np.float64)
+            for kind, each in enumerate((values, np.abs(values - selected))):
+                chunk.add_sums(by_segment[kind, p], each * chunk.cell_weights[:, None])
     first, second = (cell_sums(each, rows, system.cells.n_cells) for each in by_segment)
     return first, second
 
 
-def surrogate_gaps(system: ConstraintSystem, sums: GapSums, counts: Tensor) -> list[tuple[float, float]]:
+def surrogate_gaps(system: ConstraintSystem, sums: GapSums, counts: Floats) -> list[tuple[float, float]]:
     """Return, for each limit, the largest |c̄ − c| over its rows, and the bound on it from Theorem 1.
 
     `counts` are the sums of decisions over cells, (K, 2·O).  The bound is inf for rates that are not affine in the
@@ -264,7 +252,7 @@ def surrogate_gaps(system: ConstraintSystem, sums: GapSums, counts: Tensor) -> l
     if not system.n_rows:
         return [(0.0, 0.0)] * len(system.constraints)
     bounds = system.gap_bound(*sums)
-    gaps = (system.exact(counts) - system.values(sums[0])).abs()
+    gaps = np.abs(system.exact(counts) - system.values(sums[0]))
     found = [(0.0, 0.0)] * len(system.constraints)
     for row, gap, bound in zip(system.rows, gaps.tolist(), bounds.tolist(), strict=True):
         before = found[row.constraint]
@@ -272,10 +260,10 @@ def surrogate_gaps(system: ConstraintSystem, sums: GapSums, counts: Tensor) -> l
     return found
 
 
-def _selection_rates(cells: Cells, counts: Tensor) -> dict[str, dict[Any, Any]]:
+def _selection_rates(cells: Cells, counts: Floats) -> dict[str, dict[Any, Any]]:
     """Return the selection rate of each group from `counts`, the sums of decisions over cells of shape (K, 2·O)."""
-    sizes = cells.totals.reshape(-1, cells.n_labels).sum(dim=1)  # (A,)
-    selected = counts[:, : len(cells.outcomes)].unflatten(0, (-1, cells.n_labels)).sum(dim=1)  # (A, O)
+    sizes = cells.totals.reshape(-1, cells.n_labels).sum(axis=1)  # (A,)
+    selected = counts[:, : len(cells.outcomes)].reshape(-1, cells.n_labels, len(cells.outcomes)).sum(axis=1)  # (A, O)
     rates = {}
     for grouping in cells.groupings:
         groups = grouping.membership[:-1]
@@ -283,90 +271,3 @@ def _selection_rates(cells: Cells, counts: Tensor) -> dict[str, dict[Any, Any]]:
         values = [row[0] if len(row) == 1 else dict(zip(cells.classes, row, strict=True)) for row in by_group]
         rates[grouping.name] = dict(zip(grouping.groups, values, strict=True))
     return rates
-
-
-# --- support ---------------------------------------------------------------------------------------------------------
-
-# The support of a limited rate: the number of selected rows in a group, with and without the limits.
-#
-# Selecting almost nobody is often the cheapest way to keep a limit on a ratio of rates.  Such a rate is computed from
-# a few rows, and says little about new rows.
-
-
-FEW_SELECTED = 10
-"""A rate with fewer selected rows than this is reported as resting on few rows."""
-
-SELECTED: dict[RateFunction, Callable[[GroupSums], tuple[Tensor, Tensor]]] = {
-    selection_rate: lambda sums: (sums.selected, sums.size),
-    precision: lambda sums: (sums.selected, sums.size),
-    true_positive_rate: lambda sums: (sums.selected_positives, sums.positives),
-    false_positive_rate: lambda sums: (sums.selected_negatives, sums.negatives),
-}
-"""For each rate: the selected rows that it counts, and all rows from which they were selected."""
-
-
-@dataclass(frozen=True)
-class RateSupport:
-    """The rows from which a limited rate of one group is computed.
-
-    Attributes
-    ----------
-    rate, grouping : str
-    group : group
-    selected, rows : int
-        Selected rows, and all rows that the rate refers to; weights are scaled to mean 1.
-    selected_without_limits : int
-        Rows selected by the model without limits.
-    """
-
-    rate: str
-    grouping: str
-    group: Hashable
-    selected: int
-    rows: int
-    selected_without_limits: int
-
-    @property
-    def fell_to_a_handful(self) -> bool:
-        """Return whether few rows are selected under the limits, but many without them."""
-        return self.selected < FEW_SELECTED and self.selected_without_limits >= 2 * FEW_SELECTED
-
-    def __str__(self) -> str:
-        return (
-            f"The {self.rate.replace('_', ' ')} of {self.group!s} ({self.grouping}) rests on {self.selected} selected "
-            f"rows of {self.rows}; without limits {self.selected_without_limits} were selected."
-        )
-
-
-def rate_supports(found: Assessment, free: Assessment) -> list[RateSupport]:
-    """Return the support of each limited rate, by group, in the order of the limits; accuracies have none."""
-    supports = []
-    for block in found.system.blocks:
-        counted = SELECTED.get(block.rate)
-        if counted is None:
-            continue
-        selected, rows = counted(_sums(found, block))
-        before, _ = counted(_sums(free, block))
-        cells = found.system.cells
-        per_weight = cells.n_rows / float(cells.totals.sum())
-        for position, group in enumerate(block.grouping.groups):
-            supports.append(
-                RateSupport(
-                    rate=block.rate.__name__,
-                    grouping=block.grouping.name,
-                    group=group,
-                    selected=round(per_weight * float(selected[position])),
-                    rows=round(per_weight * float(rows[position])),
-                    selected_without_limits=round(per_weight * float(before[position])),
-                )
-            )
-    return supports
-
-
-def rates_on_a_handful(found: Assessment, free: Assessment | None) -> list[RateSupport]:
-    """Return the limited rates that, because of the limits, are computed from only a few selected rows."""
-    return [] if free is None else [each for each in rate_supports(found, free) if each.fell_to_a_handful]
-
-
-def _sums(assessment: Assessment, block: RateBlock) -> GroupSums:
-    return group_sums(assessment.counts, assessment.system.cells, block.grouping, block.outcome)

@@ -5,61 +5,64 @@ The result is the best candidate of all phases, including constants, judged by i
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Literal
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
+from numpy.typing import DTypeLike
 
+from fairbound._errors import need_torch
+from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.fairness import Cells
 from fairbound.training.archive import Judge, Objective
 from fairbound.training.assessment import Assessment
+from fairbound.training.chunks import Floats
 from fairbound.training.continuation import Continuation, HistoryCallback
-from fairbound.training.effort import Effort
-from fairbound.training.mini_batches import MiniBatches, run_mini_batches
-from fairbound.training.models import LayerModes
+from fairbound.training.model import LinearModel
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.trainer import TrainingResult
+from fairbound.training.result import TrainingResult
 
-# --- threads ---------------------------------------------------------------------------------------------------------
+if TYPE_CHECKING:
+    from fairbound.training.mini_batches import MiniBatches
 
-# Run small problems on one thread: it is faster on a busy machine, and the result does not depend on the machine.
-
+Solver = Literal["quasi-newton", "stochastic"]
 
 ONE_THREAD_UP_TO = 3e7
 """Rows times parameters up to which a pass takes milliseconds on one thread, so that more threads gain little."""
 
 
-@contextmanager
-def suitable_threads(n_rows: int, n_parameters: int) -> Iterator[None]:
-    """Use one torch thread for small problems, and restore the global number of threads afterwards.
+def suitable_threads(problem: TrainingProblem) -> AbstractContextManager[None]:
+    """Use one thread for small problems, and restore the global numbers of threads afterwards.
 
     The rounding of sums over rows depends on the number of threads, and so can the model that a fit finds.
     """
-    before = torch.get_num_threads()
-    small = n_rows * n_parameters <= ONE_THREAD_UP_TO and before > 1
-    if small:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if small:
-            torch.set_num_threads(before)
+    small = problem.n_rows * problem.n_parameters <= ONE_THREAD_UP_TO
+    return problem.model.one_thread() if small else nullcontext()
 
 
-# --- fit -------------------------------------------------------------------------------------------------------------
+def by_mini_batches(
+    problem: TrainingProblem, solver: Solver, generator: Any
+) -> Callable[[Continuation], MiniBatches] | None:
+    """Return the function that draws mini-batches for a fit; None if the solver makes whole passes only.
+
+    Everything but their steps is done in evaluation mode, so a network is set to that.
+    """
+    if solver != "stochastic":
+        return None
+    need_torch("Mini-batches need")
+    from fairbound.training.mini_batches import MiniBatches
+    from fairbound.training.modules import LayerModes
+
+    modes = None if isinstance(problem.model, LinearModel) else LayerModes(problem.module)
+    problem.model.set_evaluation_mode()
+    return lambda state: MiniBatches(state, modes, generator)
 
 
-Solver = Literal["auto", "quasi-newton", "stochastic"]
-
-
-def on_rows(problem: TrainingProblem, cells: Cells, start: Tensor, dtype: torch.dtype) -> TrainingProblem:
-    """Return the same problem for the rows of other cells, with a copy of the module that starts at `start`."""
+def on_rows(problem: TrainingProblem, cells: Cells, start: Floats, dtype: DTypeLike) -> TrainingProblem:
+    """Return the same problem for the rows of other cells, with a copy of the model that starts at `start`."""
     found = TrainingProblem(
-        copy.deepcopy(problem.module).to(dtype),
+        problem.model.copied(dtype),
         problem.loss,
         problem.system.constraints,
         cells,
@@ -81,14 +84,13 @@ def fit(
     *,
     loss_weights: Any = None,
     objective: Objective = "accuracy",
-    solver: Solver = "auto",
     effort: Effort | None = None,
-    precision: torch.dtype | None = None,
+    precision: DTypeLike | None = None,
     callback: HistoryCallback | None = None,
-    generator: torch.Generator | None = None,
+    generator: Any = None,
     judge: Judge | None = None,
 ) -> TrainingResult:
-    """Minimise the problem's objective under its limits, and leave the best model in the module.
+    """Minimise the problem's objective under its limits, and leave the best model in it.
 
     Parameters
     ----------
@@ -98,12 +100,11 @@ def fit(
     loss_weights : array of shape (n,), optional
     objective : {"accuracy", "loss"}
         What is best under the limits: the most accurate decisions, or the least loss.
-    solver : {"auto", "quasi-newton", "stochastic"}
-        Whole passes, or mini-batches first (`mini_batches`); by default chosen from the size of data and model.
-        Mini-batches leave the module in evaluation mode.
     effort : Effort, optional
-    precision : torch.dtype, optional
-        The precision in which the decisions must keep the limits, and which the module has afterwards; by default its
+        By its `epochs` it says whether mini-batches come first (`mini_batches`); they leave the module in evaluation
+        mode.
+    precision : numpy dtype, optional
+        The precision in which the decisions must keep the limits, and which the model has afterwards; by default its
         present one.
     callback : function of one history row, optional
         Called at every iteration; return True to stop early with the best model found.
@@ -113,19 +114,16 @@ def fit(
         Returns a number, such as the loss on validation rows.  Of the models that keep the limits, the one with the
         least number is then returned.
     """
-    lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
-    if solver == "auto":
-        solver = choose_solver(problem.n_rows, problem.n_parameters)
-    modes = LayerModes(problem.module)
+    effort = effort or Effort()
+    solver = choose_solver(problem.n_rows, problem.n_parameters) if effort.solver == "auto" else effort.solver
+    batches = by_mini_batches(problem, solver, generator)
 
-    def begin(state: Continuation) -> list[Tensor]:
-        if solver == "stochastic":
-            return run_mini_batches(state, problem, MiniBatches(state, modes, generator))
+    def begin(state: Continuation) -> list[Floats]:
+        if batches is not None:
+            return batches(state).run(problem)
         state.find_free_model()
         return []
 
-    if solver == "stochastic":
-        problem.module.eval()
     return _run(problem, X, begin, solver, objective, loss_weights, effort, callback, judge, precision)
 
 
@@ -139,41 +137,41 @@ def tighten(
     callback: HistoryCallback | None = None,
     free: Assessment | None = None,
 ) -> TrainingResult:
-    """Reach the limits exactly, starting from the present parameters of the module.
+    """Reach the limits exactly, starting from the present parameters of the model.
 
     Use it after your own training loop.  It runs the last phases of `fit`, by whole passes in evaluation mode, and
-    leaves the module in that mode.  `free` is the assessment of the model without limits, if it is known.  The other
+    leaves a module in that mode.  `free` is the assessment of the model without limits, if it is known.  The other
     parameters are as for `fit`.
     """
 
-    def begin(state: Continuation) -> list[Tensor]:
+    def begin(state: Continuation) -> list[Floats]:
         state.free = free
         return [state.w]
 
-    problem.module.eval()
+    problem.model.set_evaluation_mode()
     return _run(problem, X, begin, "quasi-newton", objective, loss_weights, effort, callback)
 
 
 def _run(
     problem: TrainingProblem,
     X: Any,
-    begin: Callable[[Continuation], list[Tensor]],
+    begin: Callable[[Continuation], list[Floats]],
     solver: str,
     objective: Objective,
     loss_weights: Any,
     effort: Effort | None,
     callback: HistoryCallback | None,
     judge: Judge | None = None,
-    precision: torch.dtype | None = None,
+    precision: DTypeLike | None = None,
 ) -> TrainingResult:
     """Run `begin`, which trains the first phases and returns points near the limits; then keep the limits."""
     lookup({"accuracy": None, "loss": None}, objective, "objective")
-    with suitable_threads(problem.n_rows, problem.n_parameters):
+    with suitable_threads(problem):
         state = Continuation(problem, X, loss_weights, effort, callback, judge, precision)
         try:
             state.keep_limits(problem, objective, points=begin(state), all_layers=trains_all_layers(problem, solver))
         finally:
-            # Also on an interrupt, leave the best model found in the module.
+            # Also on an interrupt, leave the best model found in the problem.
             state.assign_best(problem)
         return state.result(problem, solver=solver)
 

@@ -19,18 +19,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import DTypeLike
 
+from fairbound._model_settings import Effort
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.archive import Objective
+from fairbound.training.chunks import Floats
 from fairbound.training.continuation import Continuation, HistoryCallback
-from fairbound.training.effort import Effort
-from fairbound.training.fitting import Solver, suitable_threads, trains_all_layers
-from fairbound.training.mini_batches import MiniBatches
-from fairbound.training.models import LayerModes
+from fairbound.training.fitting import Solver, by_mini_batches, suitable_threads, trains_all_layers
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.trainer import TrainingResult, assess_now, choose_status
+from fairbound.training.result import TrainingResult, assess_now, choose_status
 
 CLEARLY = 5e-4
 """A difference in accuracy beyond this is more than a few rows of chance."""
@@ -44,8 +43,8 @@ class FrontierPoint:
     ----------
     bound : float
     result : TrainingResult
-    parameters : Tensor
-        Flat vector; `Frontier.use` writes it into the module.
+    parameters : array
+        Flat vector; `Frontier.use` writes it into the problem's model.
     loss_price : float
         Increase of the loss per unit of tightening, from the multipliers; 0 if the bound is not active.
     accuracy_price : float or None
@@ -54,7 +53,7 @@ class FrontierPoint:
 
     bound: float
     result: TrainingResult
-    parameters: Tensor
+    parameters: Floats
     loss_price: float
     accuracy_price: float | None
 
@@ -88,7 +87,7 @@ class Frontier:
         return len(self.points)
 
     def use(self, point: FrontierPoint) -> None:
-        """Write a point's parameters into the module."""
+        """Write a point's parameters into the problem's model."""
         self.problem.assign(point.parameters)
 
 
@@ -100,11 +99,10 @@ def frontier(
     position: int = 0,
     loss_weights: Any = None,
     objective: Objective = "accuracy",
-    solver: Solver = "quasi-newton",
     effort: Effort | None = None,
-    precision: torch.dtype | None = None,
+    precision: DTypeLike | None = None,
     callback: HistoryCallback | None = None,
-    generator: torch.Generator | None = None,
+    generator: Any = None,
 ) -> Frontier:
     """Fit models for several bounds of one of the problem's constraints; the other constraints stay unchanged.
 
@@ -116,11 +114,10 @@ def frontier(
         Bounds, in any order.
     position : int
         Position of the constraint whose bound varies.
-    solver : {"quasi-newton", "stochastic"}
-        How the model without limits is trained; each bound takes whole passes.
     loss_weights, objective, effort, precision, callback, generator
-        As for `fit`.  Each result has its own history and counts of passes.  Those of the loosest bound, which is
-        fitted first, include the free phase.
+        As for `fit`, but mini-batches, if `effort` asks for them, train the model without limits only.  Each result has
+        its own history and counts of passes.  Those of the loosest bound, which is fitted first, include the free
+        phase.
     """
     constraints = problem.system.constraints
     if not 0 <= position < len(constraints):
@@ -135,7 +132,6 @@ def frontier(
         X,
         loss_weights=loss_weights,
         objective=objective,
-        solver=solver,
         effort=effort,
         precision=precision,
         callback=callback,
@@ -157,8 +153,8 @@ class SeriesPoint:
 
     problem: TrainingProblem
     result: TrainingResult
-    parameters: Tensor
-    multipliers: Tensor
+    parameters: Floats
+    multipliers: Floats
 
 
 class FitSeries:
@@ -174,41 +170,40 @@ class FitSeries:
         *,
         loss_weights: Any = None,
         objective: Objective = "accuracy",
-        solver: Solver = "quasi-newton",
         effort: Effort | None = None,
-        precision: torch.dtype | None = None,
+        precision: DTypeLike | None = None,
         callback: HistoryCallback | None = None,
-        generator: torch.Generator | None = None,
-        neighbour: Tensor | None = None,
+        generator: Any = None,
+        neighbour: Floats | None = None,
     ) -> None:
+        effort = effort or Effort()
+        solver: Solver = "stochastic" if effort.solver == "stochastic" else "quasi-newton"
         self.problem, self.objective, self.solver = problem, objective, solver
         with self._threads():
-            modes = LayerModes(problem.module)
-            if solver == "stochastic":
-                problem.module.eval()
+            batches = by_mini_batches(problem, solver, generator)
             self.state = state = Continuation(problem, X, loss_weights, effort, callback, precision=precision)
-            self._dtype, self._rows = problem.parameters[0].dtype, state.rows
+            self._dtype, self._rows = problem.model.dtype, state.rows
             self._last = [] if neighbour is None else [neighbour]
             try:
-                if solver == "stochastic":
-                    MiniBatches(state, modes, generator).find_free_model(state.effort.epochs)
+                if batches is not None:
+                    batches(state).find_free_model(effort.passes)
                 else:
                     state.find_free_model()
             finally:
-                # Also on an interrupt, leave the best model found in the module.
+                # Also on an interrupt, leave the best model found in the problem.
                 state.assign_best(problem)
             state.history = []
 
     def fit(self, constraints: Sequence[Constraint]) -> SeriesPoint:
-        """Fit a model under these constraints, and leave it in the module.
+        """Fit a model under these constraints, and leave it in the problem.
 
         The passes of the free phase are counted in the first fit.
         """
         state, problem = self.state, self.problem.with_constraints(constraints)
         assert state.free_w is not None
         with self._threads():
-            problem.module.to(self._dtype)  # the last fit may have ended in a higher precision
-            state.rows, state.w = self._rows, state.free_w.clone()
+            state.own(problem).model.set_precision(self._dtype)  # the last fit may have ended in a higher precision
+            state.rows, state.w = self._rows, state.free_w.copy()
             try:
                 state.keep_limits(
                     problem,
@@ -237,12 +232,12 @@ class FitSeries:
         if not replaced.result.assessment.kept:
             return point
         # The model keeps a stricter bound, so that this one is not active.
-        return replace(replaced, multipliers=torch.zeros_like(point.multipliers))
+        return replace(replaced, multipliers=np.zeros_like(point.multipliers))
 
     def between(self, looser: SeriesPoint, stricter: SeriesPoint, share: float) -> SeriesPoint:
         """Return the model at this share of the straight line from one model to another, in the space of parameters.
 
-        It is judged by the constraints of the series' own problem, and left in the module.  Its record has the history
+        It is judged by the constraints of the series' own problem, and left in the problem.  Its record has the history
         and the passes of both fits.
         """
         one, other = looser.result, stricter.result
@@ -254,9 +249,9 @@ class FitSeries:
             stopped=other.stopped or one.stopped,
         )
         point = replace(looser, problem=self.problem, result=both)
-        return self._judged(point, torch.lerp(looser.parameters, stricter.parameters, share))
+        return self._judged(point, looser.parameters + share * (stricter.parameters - looser.parameters))
 
-    def _judged(self, point: SeriesPoint, parameters: Tensor) -> SeriesPoint:
+    def _judged(self, point: SeriesPoint, parameters: Floats) -> SeriesPoint:
         """Return the point with other parameters, which a solve for other limits has found; its passes stay."""
         with self._threads():
             point.problem.assign(parameters)
@@ -275,7 +270,7 @@ class FitSeries:
         return replace(point, result=result, parameters=point.problem.current())
 
     def _threads(self) -> AbstractContextManager[None]:
-        return suitable_threads(len(self.problem.cells), self.problem.n_parameters)
+        return suitable_threads(self.problem)
 
 
 def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float) -> list[Constraint]:
@@ -306,7 +301,7 @@ def prices_in_accuracy(bounds: Sequence[float], accuracies: Sequence[float]) -> 
     return [*(max(a - b, 0.0) / abs(other - one) for (one, other), (a, b) in steps), None]
 
 
-def loss_price(system: ConstraintSystem, position: int, multipliers: Tensor, counts: Tensor) -> float:
+def loss_price(system: ConstraintSystem, position: int, multipliers: Floats, counts: Floats) -> float:
     """Return the increase of the loss per unit by which one constraint's bound is tightened.
 
     That is Σ_j y_j · ∂(c_j − bound_j)/∂β, negated if a smaller β is stricter.  The rows are linear in the bound β, so
@@ -325,7 +320,7 @@ def loss_price(system: ConstraintSystem, position: int, multipliers: Tensor, cou
     if moved.n_rows != system.n_rows:
         return 0.0  # a ratio of 0 limits nothing and has no rows
     change = moved.exact(counts) - system.exact(counts)
-    upper = torch.nan_to_num(moved.upper - system.upper)
-    lower = torch.nan_to_num(moved.lower - system.lower)
-    slope = torch.where(multipliers > 0, change - upper, change - lower) / step
+    with np.errstate(invalid="ignore"):  # a side may have no bound
+        upper, lower = (np.nan_to_num(a - b) for a, b in ((moved.upper, system.upper), (moved.lower, system.lower)))
+    slope = np.where(multipliers > 0, change - upper, change - lower) / step
     return tighter * float(multipliers @ slope)

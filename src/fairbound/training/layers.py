@@ -21,15 +21,17 @@ n rows, D outputs, J cotangents of shape (J, n, D), Q segments; gradients are fl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from fairbound.training.models import trainable
-from fairbound.training.passes import Slices
-from fairbound.training.sweep import Cotangents, add_by_segment
+from fairbound.training.chunks import Slices
+from fairbound.training.modules import trainable
+
+Cotangents = Callable[[Tensor], Tensor]
+"""Maps outputs (n, D) of a chunk to cotangents (J, n, D)."""
 
 
 class LinearLayers:
@@ -68,7 +70,8 @@ class LinearLayers:
         for parameter, part in ((layer.weight, weights), (layer.bias, biases)):
             if parameter is not None and parameter.requires_grad:
                 place = self._place(parameter, gradients)
-                add_by_segment(place.transpose(0, 1), part.flatten(2).to(place.dtype), slices)
+                segments = [segment for segment, _, _ in slices]
+                place[:, segments] += part.flatten(2).to(place.dtype).transpose(0, 1)
 
     def _scaled(self, rows: Tensor, scales: Tensor, width: int) -> Tensor:
         """Return [u_1 ⊙ rows, u_2 ⊙ rows, …] in a reused buffer of `width` columns."""
@@ -227,9 +230,6 @@ class FeedForwardGradients:
         if held is None or len(held) < n or held.dtype != layer.weight.dtype:
             held = self.memory[key] = torch.empty(n, layer.out_features, dtype=layer.weight.dtype)
         return held[:n]
-
-
-# --- any module ------------------------------------------------------------------------------------------------------
 
 
 class GradientEngine(Protocol):

@@ -10,7 +10,7 @@ which bounds the memory.  The size of the chunks changes results by rounding err
 from __future__ import annotations
 
 import copy
-import warnings
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -18,19 +18,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from numpy.typing import DTypeLike, NDArray
 
 from fairbound._errors import InputError
 from fairbound._journal import digest
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, LimitValues, as_logits
 from fairbound.sqp import Evaluation, Jacobian
-from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
-from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
-from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
-from fairbound.training.passes import Chunk, Passes, tensor_digest
-from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_tensor
+from fairbound.training.chunks import Chunk, Floats
+from fairbound.training.losses import LossFunction, RowLoss, resolve_loss
+from fairbound.training.model import Model, as_model
+from fairbound.training.passes import Passes, array_digest
+from fairbound.training.regularizers import Regularizer, SquaredMeasure
+from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_numbers
 from fairbound.training.sweep import Sweep, SweepTotals, cell_sums, sampling_variance
 
 CHUNK_NUMBERS = 2**21
@@ -46,11 +45,11 @@ class Batch:
 
 
 class TrainingProblem:
-    """A module, a loss, constraints and regularisers on given cells.
+    """A model, a loss, constraints and regularisers on given cells.
 
     Parameters
     ----------
-    module : torch.nn.Module
+    model : LinearModel, or torch.nn.Module
         Emits logits: one (or two) per row for two classes, one per class for more.
     loss : str or function of (logits, labels)
         Name in `LOSSES`, or a function with one value per row, such as `torch.nn.BCEWithLogitsLoss(reduction="none")`.
@@ -63,25 +62,23 @@ class TrainingProblem:
         Rows per chunk of a sweep.  By default as many as keep a layer's activations in a cache.
     extra_surrogates : sequence of DecisionSurrogate
         Surrogates whose sums a sweep computes in addition to those of the constraints and regularisers.
-    further_steps : sequence of DecisionSurrogate, optional
-        The name of `extra_surrogates` in 0.1; deprecated.
     passes : Passes, optional
         Where the totals of passes over all rows come from; by default from the rows.
 
     Examples
     --------
-    >>> from fairbound.training.models import make_model
-    >>> X, y, group = torch.eye(4), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> from fairbound.training import LinearModel
+    >>> X, y, group = np.eye(4), [0, 1, 0, 1], ["a", "a", "b", "b"]
     >>> cells = Cells.build(y, group)
-    >>> problem = TrainingProblem(make_model(4), "binary_cross_entropy", "disparate_impact >= 0.8", cells)
+    >>> problem = TrainingProblem(LinearModel(4), "binary_cross_entropy", "disparate_impact >= 0.8", cells)
     >>> problem.evaluate(problem.rows(X)).J.shape
     (2, 5)
     """
 
     def __init__(
         self,
-        module: nn.Module,
-        loss: str | Loss | LossFunction,
+        model: Any,
+        loss: str | RowLoss | LossFunction,
         constraints: Constraint | str | Iterable[Constraint | str],
         cells: Cells,
         *,
@@ -89,22 +86,12 @@ class TrainingProblem:
         threshold: float = 0.5,
         chunk_rows: int | None = None,
         extra_surrogates: Sequence[DecisionSurrogate] = (),
-        further_steps: Sequence[DecisionSurrogate] | None = None,
         passes: Passes | None = None,
     ) -> None:
-        if further_steps is not None:
-            warnings.warn(
-                "TrainingProblem(further_steps=) is deprecated and will be removed in 0.3. Use extra_surrogates=.",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-            extra_surrogates = (*extra_surrogates, *further_steps)
         if chunk_rows is not None and chunk_rows < 1:
             raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
-        self.module, self.passes = module, Passes(rounded=False) if passes is None else passes
-        self.parameters = trainable(module)
-        widest = max(max(parameter.shape, default=1) for parameter in self.parameters)
-        self.chunk_rows = chunk_rows or max(1024, CHUNK_NUMBERS // widest)
+        self.model, self.passes = as_model(model), Passes(rounded=False) if passes is None else passes
+        self.chunk_rows = chunk_rows or max(1024, CHUNK_NUMBERS // self.model.width)
         self.loss = resolve_loss(loss)
         self.cells = cells
         self.regularizers = tuple(regularizers)
@@ -120,8 +107,7 @@ class TrainingProblem:
             for penalty in squared
         ]
         self.surrogates = self._all_surrogates(extra_surrogates)
-        self.n_rows, self.n_parameters = len(cells), sum(parameter.numel() for parameter in self.parameters)
-        self._engine: GradientEngine | None = None
+        self.n_rows = len(cells)
         self._function: list[bytes] = []  # shared by all problems that differ in their constraints only
 
     def _all_surrogates(self, extra: Sequence[DecisionSurrogate]) -> list[DecisionSurrogate]:
@@ -137,38 +123,56 @@ class TrainingProblem:
         return found
 
     @property
+    def n_parameters(self) -> int:
+        """Return the number of parameters."""
+        return self.model.n_parameters
+
+    @property
+    def module(self) -> Any:
+        """Return the torch module; only a problem of a network has one."""
+        return self._of_network("module")
+
+    @property
+    def parameters(self) -> Any:
+        """Return the parameters of the torch module that are trained, for an optimiser such as `StochasticSQP`."""
+        return self._of_network("parameters")
+
+    def _of_network(self, name: str) -> Any:
+        if not hasattr(self.model, name):
+            raise AttributeError(
+                f"The problem of a {type(self.model).__name__} has no {name}: give TrainingProblem a torch.nn.Module."
+            )
+        return getattr(self.model, name)
+
+    @property
     def threshold(self) -> float:
         """Decisions are 1{p > threshold}."""
         return self.system.threshold
 
-    def inputs(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
-        """Return X as a tensor with a row for each row of the cells, in the precision of the module by default.
+    def inputs(self, X: Any, dtype: DTypeLike | None = None) -> Any:
+        """Return X with a row for each row of the cells, in the precision of the model by default.
 
-        Whole numbers stay integers if the module accepts nothing else, as `nn.Embedding` does.
+        Whole numbers stay integers if the model accepts nothing else, as `nn.Embedding` does.
         """
-        given, precision = as_tensor(X), self.parameters[0].dtype
-        numbers = as_matrix(given, self.n_rows, dtype or precision)
-        if given.is_floating_point() or accepts(self.module, numbers[:1].to(precision)):
-            return numbers
-        return given.to(torch.int64) if accepts(self.module, given[:1].to(torch.int64)) else numbers
+        given = as_numbers(X)
+        return self.model.inputs(given, as_matrix(given, self.n_rows, dtype or self.model.dtype))
 
     def rows(self, X: Any, *, loss_weights: Any = None, batches: bool = False) -> MatrixRows:
-        """Return all rows of the data in cell order, checked, in the precision of the module.
+        """Return all rows of the data in cell order, checked, in the precision of the model.
 
         With `batches`, the rows are for mini-batches.  Then layers such as Dropout and BatchNorm are allowed, since
         constraints are evaluated in evaluation mode.
         """
-        given = as_tensor(X)
+        given = as_numbers(X)
         rows = MatrixRows.build(self.inputs(given), self.cells, loss_weights=loss_weights, dtype=None, given=given)
         self.check_rows(rows, batches=batches)
         return rows
 
     def check_rows(self, rows: Rows, *, batches: bool = False) -> None:
-        """Raise an error unless the module accepts these rows, and its output for a row depends on that row only."""
-        with evaluation_mode(self.module) if batches else nullcontext():
-            check_rows_are_independent(self.module, rows.probe())
-            as_logits(self.module(rows.probe(1)).detach(), self.cells.n_labels)
-            self._engine_for(rows)  # choose it now: later, a process may have no row of a mini-batch to test it with
+        """Raise an error unless the model accepts these rows, and its output for a row depends on that row only."""
+        with self.model.evaluating() if batches else nullcontext():
+            self.model.check(rows.probe())
+            as_logits(self.model.outputs(rows.probe(1)), self.cells.n_labels)
 
     def batch(self, inputs: Any, labels: Any, groups: Any) -> MatrixRows:
         """Return rows of your own batch, such as one of a `torch.utils.data.DataLoader`.
@@ -176,18 +180,18 @@ class TrainingProblem:
         Parameters
         ----------
         inputs : array of shape (n, ...)
-            Given to the module as they are; an array becomes a tensor.
+            Given to the model as they are.
         labels : sequence of n labels
         groups : sequence of n groups or, with several sensitive columns, a mapping from names to such sequences
         """
-        return MatrixRows.from_batch(as_tensor(inputs), labels, groups, self.cells)
+        return MatrixRows.from_batch(as_numbers(inputs), labels, groups, self.cells)
 
     def with_constraints(
         self,
         constraints: Constraint | str | Iterable[Constraint | str],
         extra_surrogates: Sequence[DecisionSurrogate] = (),
     ) -> TrainingProblem:
-        """Return the same problem under other constraints; both problems share the module."""
+        """Return the same problem under other constraints; both problems share the model."""
         system = ConstraintSystem.build(constraints, self.cells, threshold=self.threshold)
         return self.with_system(system, extra_surrogates)
 
@@ -198,8 +202,15 @@ class TrainingProblem:
         other.surrogates = other._all_surrogates(extra)
         return other
 
+    def with_model(self, model: Model, regularizers: Sequence[Regularizer] | None = None) -> TrainingProblem:
+        """Return the same problem for another model."""
+        other = copy.copy(self)
+        other.model, other._function = model, []
+        other.regularizers = self.regularizers if regularizers is None else tuple(regularizers)
+        return other
+
     def evaluate(self, batch: Rows | Batch) -> Evaluation:
-        """Return f, g, c, J and the bounds at the module's current parameters."""
+        """Return f, g, c, J and the bounds at the model's current parameters."""
         return self.evaluate_with_sweep(batch)[0]
 
     def evaluate_with_sweep(self, batch: Rows | Batch) -> tuple[Evaluation, Sweep]:
@@ -209,10 +220,10 @@ class TrainingProblem:
         Dropout drops units and BatchNorm learns its statistics.  The constraints are evaluated in evaluation mode.
         """
         loss_rows, rate_rows = _parts(batch)
-        with evaluation_mode(self.module) if isinstance(batch, Batch) else nullcontext():
+        with self.model.evaluating() if isinstance(batch, Batch) else nullcontext():
             sweep = self.sweep(loss_rows)
             rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows)
-        if isinstance(batch, Batch) and not isinstance(self._engine, FeedForwardGradients):
+        if isinstance(batch, Batch) and self.model.has_modes:
             loss, gradient = self._loss_in_present_mode(loss_rows)
             sweep = replace(sweep, loss=loss, loss_gradient=gradient)
         assert sweep.loss_gradient is not None
@@ -220,45 +231,45 @@ class TrainingProblem:
         c, J, judged = self._constraints_and_jacobian(rate_rows, rate_sweep)
         lower, upper = self.system.lower, self.system.upper
         g = sweep.loss_gradient + gradient
-        evaluation = Evaluation(sweep.loss + value, g.numpy(), c.numpy(), J, lower.numpy(), upper.numpy())
+        evaluation = Evaluation(sweep.loss + value, g, c, J, lower, upper)
         return evaluation, replace(sweep, judged=judged) if rate_sweep is sweep else sweep
 
     def values(self, batch: Rows | Batch) -> tuple[float, NDArray[np.float64]]:
         """Return f and c, without gradients."""
         loss_rows, rate_rows = _parts(batch)
-        with evaluation_mode(self.module) if isinstance(batch, Batch) else nullcontext():
+        with self.model.evaluating() if isinstance(batch, Batch) else nullcontext():
             sweep = self.sweep(loss_rows, gradients=False)
             rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows, gradients=False)
         value, _ = self.regularize(loss_rows, sweep)
-        return sweep.loss + value, self.constraint_values(rate_rows, rate_sweep).numpy()
+        return sweep.loss + value, self.constraint_values(rate_rows, rate_sweep)
 
-    def constraint_values(self, rows: Rows, sweep: Sweep, *, exact: bool = False) -> Tensor:
+    def constraint_values(self, rows: Rows, sweep: Sweep, *, exact: bool = False) -> Floats:
         """Return c from a sweep or, with `exact`, c̄ from its decisions."""
         if not self.system.surrogates:
-            return torch.zeros(0, dtype=torch.float64)
+            return np.zeros(0)
         if exact:
             return self.system.exact(self.exact(rows, sweep))
         return self.system.values(cell_sums(sweep.sums[: len(self.system.surrogates)], rows, self.cells.n_cells))
 
     def sweep(self, rows: Rows, *, gradients: bool = True) -> Sweep:
         """Pass over the rows once, in chunks."""
-        engine, totals = self._engine_for(rows), self._totals(rows, self.surrogates, gradients=gradients)
+        totals = self._totals(rows, self.surrogates, gradients=gradients)
 
-        def add_all() -> Tensor:
+        def add_all() -> Floats:
             for chunk in rows.chunks(self.chunk_rows):
                 if gradients:
                     add = partial(totals.add_with_cotangents, chunk)
-                    engine.accumulate(chunk.X, chunk.slices, add, totals.gradients)
+                    self.model.accumulate(chunk.X, chunk.slices, add, totals.gradients)
                 else:
-                    totals.add(chunk, engine.outputs(chunk.X))
+                    totals.add(chunk, self.model.outputs(chunk.X))
             return self.passes.sum(totals.flat)
 
-        totals.flat.copy_(self.recorded(rows, add_all, "sweep", self.surrogates, gradients))
+        totals.flat[:] = self.recorded(rows, add_all, "sweep", self.surrogates, gradients)
         if self.passes.rounded:
             totals.round_off()
         return totals.sweep(gradients=gradients)
 
-    def recorded(self, rows: Rows, compute: Callable[[], Tensor], *what: object) -> Tensor:
+    def recorded(self, rows: Rows, compute: Callable[[], Floats], *what: object) -> Floats:
         """Return the totals that `compute` finds at the current parameters; `what` identifies them in a journal."""
         if rows.halves:  # a sample: the journal has no single steps, only the ends of epochs
             return compute()
@@ -266,36 +277,30 @@ class TrainingProblem:
         return self.passes.recorded(lambda: digest(self.point(rows), rows.digest, str(settings).encode()), compute)
 
     def point(self, rows: Rows) -> bytes:
-        """Return a digest of the present parameters and buffers, and of what module and loss compute (`_probe`)."""
+        """Return a digest of the present parameters and buffers, and of what model and loss compute (`_probe`)."""
         if not self._function:
             self._function.append(self._probe(rows.few()))
-        return digest(self._function[0], tensor_digest(*self.module.parameters(), *self.module.buffers()))
+        return digest(self._function[0], self.model.digest())
 
     def _probe(self, few: MatrixRows) -> bytes:
-        """Return a digest of what module and loss compute for a few rows, near the present parameters.
+        """Return a digest of what model and loss compute for a few rows, near the present parameters.
 
         Two modules can have equal parameters and compute different functions, for example with another activation.  The
         outputs reveal that.  They are computed near the parameters, not at them: a last layer of zeros would hide it.
         """
-        before, noise = self.current(), torch.Generator().manual_seed(0)
+        before = self.current()
         try:
-            self.assign(before + 0.1 * torch.randn(len(before), generator=noise, dtype=torch.float64))
-            with evaluation_mode(self.module), torch.no_grad():
-                logits = as_logits(self.module(few.X), self.cells.n_labels)
-            return tensor_digest(logits, self.loss.values(logits, few.labels))
+            self.assign(before + 0.1 * np.random.default_rng(0).normal(size=len(before)))
+            with self.model.evaluating():
+                logits = as_logits(self.model.outputs(few.X), self.cells.n_labels)
+            return array_digest(logits, self.loss.values(logits, few.labels))
         finally:
             self.assign(before)
 
-    def logits(self, rows: Rows) -> Iterator[tuple[Chunk, Tensor]]:
+    def logits(self, rows: Rows) -> Iterator[tuple[Chunk, NDArray[Any]]]:
         """Pass over the rows once, and yield each chunk with its logits."""
-        engine = self._engine_for(rows)
         for chunk in rows.chunks(self.chunk_rows):
-            yield chunk, as_logits(engine.outputs(chunk.X), self.cells.n_labels)
-
-    def _engine_for(self, rows: Rows) -> GradientEngine:
-        if self._engine is None:
-            self._engine = choose_engine(self.module, rows.probe())
-        return self._engine
+            yield chunk, as_logits(self.model.outputs(chunk.X), self.cells.n_labels)
 
     def _totals(self, rows: Rows, surrogates: Sequence[DecisionSurrogate], *, gradients: bool) -> SweepTotals:
         return SweepTotals(
@@ -307,37 +312,37 @@ class TrainingProblem:
             n_parameters=self.n_parameters if gradients else 0,
         )
 
-    def _loss_in_present_mode(self, rows: Rows) -> tuple[float, Tensor]:
-        """Return loss and gradient by one forward pass over all rows, in the present mode of the module."""
+    def _loss_in_present_mode(self, rows: Rows) -> tuple[float, Floats]:
+        """Return loss and gradient by one forward pass over all rows, in the present mode of the model."""
         totals = self._totals(rows, (), gradients=True)
         for chunk in rows.chunks(max(1, len(rows))):  # one chunk; none if this process has no row of the batch
             whole = replace(chunk, slices=[(0, 0, len(chunk.labels))])
             cotangents = partial(totals.add_with_cotangents, whole)
-            SliceGradients(self.module).accumulate(chunk.X, whole.slices, cotangents, totals.gradients)
-        found = self.passes.sum(torch.cat([totals.loss.reshape(1), totals.gradients[0, 0]]))
+            self.model.accumulate_in_present_mode(chunk.X, whole.slices, cotangents, totals.gradients)
+        found = self.passes.sum(np.concatenate([totals.loss, totals.gradients[0, 0]]))
         return float(found[0]), found[1:]
 
-    def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
+    def exact(self, rows: Rows, sweep: Sweep) -> Floats:
         """Return sums of decisions over cells, (K, 2·O), from a sweep."""
         return cell_sums(sweep.counts[None], rows, self.cells.n_cells)[0]
 
-    def current(self) -> Tensor:
+    def current(self) -> Floats:
         """Return the parameters as one flat float64 vector."""
-        return flatten(self.parameters)
+        return self.model.current()
 
-    def assign(self, w: Tensor) -> None:
-        """Write a flat vector into the module."""
-        assign(self.parameters, w)
+    def assign(self, w: Floats) -> None:
+        """Write a flat vector into the model."""
+        self.model.assign(np.asarray(w, dtype=np.float64))
 
-    def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Jacobian, LimitValues | None]:
+    def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Floats, Jacobian, LimitValues | None]:
         """Return c, J as (∂c/∂S, ∇S) by segment, and the values of all limits; None if there are no limits."""
         assert sweep.sum_gradients is not None
         P = len(self.system.surrogates)
-        gradients = sweep.sum_gradients[:P].flatten(0, 2)
+        gradients = sweep.sum_gradients[:P]
+        gradients = gradients.reshape(math.prod(gradients.shape[:3]), self.n_parameters)
         if not P:
-            empty = torch.zeros(0, 0, dtype=torch.float64)
-            return empty.flatten(), Jacobian(empty.numpy(), gradients.numpy()), None
-        lacking = int((self.cells.totals > 0).sum()) - len(torch.unique(rows.cell_of_segment))
+            return np.zeros(0), Jacobian(np.zeros((0, 0)), gradients), None
+        lacking = int((self.cells.totals > 0).sum()) - len(np.unique(rows.cell_of_segment))
         if lacking > 0:
             raise ValueError(
                 f"{lacking} of the (group, label) cells have no row among those of the constraints, so their rates are "
@@ -351,11 +356,11 @@ class TrainingProblem:
             judged, derivative = self.system.evaluate(S, self.exact(rows, sweep))
             c = judged.surrogate
         by_segment = derivative[:, :, rows.cell_of_segment]  # S_k is the sum over the segments of cell k
-        return c, Jacobian(by_segment.flatten(1).numpy(), gradients.numpy()), judged
+        return c, Jacobian(by_segment.reshape(len(c), len(gradients)), gradients), judged
 
-    def regularize(self, rows: Rows, sweep: Sweep) -> tuple[float, Tensor]:
+    def regularize(self, rows: Rows, sweep: Sweep) -> tuple[float, Floats]:
         """Return the value of all regularisers and, if the sweep has gradients, its gradient."""
-        value, gradient = 0.0, torch.zeros(self.n_parameters, dtype=torch.float64)
+        value, gradient = 0.0, np.zeros(self.n_parameters)
         w = self.current()
         for regularizer in self.regularizers:
             if not isinstance(regularizer, SquaredMeasure):
@@ -372,8 +377,8 @@ class TrainingProblem:
         return value, gradient
 
     def _square(
-        self, system: ConstraintSystem, rows: Rows, sums: Tensor, gradients: Tensor | None, part: slice
-    ) -> tuple[float, Tensor]:
+        self, system: ConstraintSystem, rows: Rows, sums: Floats, gradients: Floats | None, part: slice
+    ) -> tuple[float, Floats]:
         """Return Σ_j q_j² and its gradient; from a sample, both are unbiased if q is affine in the sums.
 
         E[q̂²] exceeds q² by Var(q̂) = Σ_k a_k² Var(Ŝ_k), with a = ∂q/∂S.  An unbiased estimate of it is subtracted.  The
@@ -384,12 +389,12 @@ class TrainingProblem:
         q, derivative = system.values_and_derivative(cell_sums(sums, rows, self.cells.n_cells))
         a = derivative[:, :, rows.cell_of_segment]  # (m, P, Q, O)
         share, contrast = sampling_variance(rows, self.cells)
-        gap = torch.einsum("mpqo,pqo,qk->mk", a, sums, contrast)  # a_k Δ_k
-        value = float(q @ q - (gap * gap).sum(dim=0) @ share)
+        gap = np.einsum("mpqo,pqo,qk->mk", a, sums, contrast)  # a_k Δ_k
+        value = float(q @ q - (gap * gap).sum(axis=0) @ share)
         if gradients is None:
-            return value, torch.zeros(self.n_parameters, dtype=torch.float64)
-        weights = torch.einsum("m,mpqo->pqo", q, a) - torch.einsum("mk,k,mpqo,qk->pqo", gap, share, a, contrast)
-        return value, 2.0 * torch.einsum("pqo,pqon->n", weights, gradients[part])
+            return value, np.zeros(self.n_parameters)
+        weights = np.einsum("m,mpqo->pqo", q, a) - np.einsum("mk,k,mpqo,qk->pqo", gap, share, a, contrast)
+        return value, 2.0 * np.einsum("pqo,pqon->n", weights, gradients[part])
 
 
 def _parts(batch: Rows | Batch) -> tuple[Rows, Rows]:

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from numpy.typing import NDArray
 
 from fairbound._errors import InputError, as_reported, message_of
 from fairbound._journal import digest
-from fairbound.training.passes import Chunk, WeightParts
-from fairbound.training.rows import MatrixRows, Rows
+from fairbound.training.chunks import Chunk, Floats, WeightParts
+from fairbound.training.rows import MatrixRows, Permutation, Rows
 
 
 class Processes:
@@ -43,12 +44,12 @@ class Processes:
         """Return the process group that this process belongs to; None if there is none."""
         return cls() if dist.is_available() and dist.is_initialized() else None
 
-    def sum(self, totals: Tensor) -> Tensor:
-        """Return the sum of the tensors of all processes, which have the same shape."""
-        found = totals.to(self._device, copy=True)
+    def sum(self, totals: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of the arrays of all processes, which have the same shape."""
+        found = torch.from_numpy(np.ascontiguousarray(totals)).to(self._device, copy=True)
         with _explained_errors():
             dist.all_reduce(found)
-        return found.to(totals.device)
+        return found.cpu().numpy()
 
     def gather(self, value: Any) -> list[Any]:
         """Return the values of all processes, in the order of their ranks."""
@@ -115,7 +116,7 @@ class RowFacts:
     """Facts about the rows of all processes: their number in each segment, and their weights."""
 
     sizes: tuple[int, ...]
-    class_weights: Tensor
+    class_weights: Floats
     loss_parts: WeightParts
     cell_parts: WeightParts
 
@@ -138,7 +139,7 @@ class SharedRows(Rows):
     own: Rows
     share: float
     offsets: tuple[int, ...]
-    cell_of_segment: Tensor
+    cell_of_segment: NDArray[np.int64]
     everywhere: RowFacts = field(repr=False)
     processes: Processes = field(repr=False)
     earlier: tuple[int, ...] = ()
@@ -150,7 +151,7 @@ class SharedRows(Rows):
         return self.everywhere.sizes
 
     @property
-    def class_weights(self) -> Tensor:
+    def class_weights(self) -> Floats:
         """Return the weight of each class in the loss, of the rows of all processes."""
         return self.everywhere.class_weights
 
@@ -165,7 +166,9 @@ class SharedRows(Rows):
         return self.everywhere.cell_parts
 
     @classmethod
-    def build(cls, own: Rows, weight: float, sizes: Tensor, n_labels: int, processes: Processes) -> SharedRows:
+    def build(
+        cls, own: Rows, weight: float, sizes: NDArray[np.int64], n_labels: int, processes: Processes
+    ) -> SharedRows:
         """Return the rows of this process.
 
         Parameters
@@ -173,21 +176,21 @@ class SharedRows(Rows):
         own : Rows
         weight : float
             The total weight of these rows in the loss, before it was scaled to 1.
-        sizes : Tensor of shape (K,)
+        sizes : array of shape (K,)
             The number of rows of each cell in all processes.
         n_labels : int
         processes : Processes
         """
-        present = torch.nonzero(sizes).flatten()
-        here = torch.zeros_like(sizes)
-        here[own.cell_of_segment] = torch.tensor(own.offsets).diff()
+        present = np.flatnonzero(sizes)
+        here = np.zeros_like(sizes)
+        here[own.cell_of_segment] = np.diff(own.offsets)
         everywhere = processes.gather((weight, *(_weight_range(own, each, weight) for each in ("loss", "cell")), here))
         total = sum(each[0] for each in everywhere)
         n_rows = int(sizes.sum())
         found = cls(
             own=own,
             share=weight / total,
-            offsets=(0, *torch.cumsum(here[present], 0).tolist()),
+            offsets=(0, *np.cumsum(here[present]).tolist()),
             cell_of_segment=present,
             everywhere=RowFacts(
                 sizes=tuple(sizes[present].tolist()),
@@ -200,13 +203,13 @@ class SharedRows(Rows):
         )
         return found._with_totals()
 
-    def sample(self, counts: Tensor, generator: torch.Generator) -> SharedRows:
-        """Draw a fixed number of rows from each cell over all processes; all draw with the same generator."""
-        drawn, largest = self.draw(counts, generator), float((torch.tensor(self.sizes) / counts).max())
+    def sample(self, counts: NDArray[np.int64], permutation: Permutation) -> SharedRows:
+        """Draw a fixed number of rows from each cell over all processes; all draw the same permutations."""
+        drawn, largest = self.draw(counts, permutation), float((np.array(self.sizes) / counts).max())
         n_rows = int(counts.sum())
         everywhere = replace(
             self.everywhere,
-            sizes=tuple(torch.stack([counts // 2, counts - counts // 2], dim=1).flatten().tolist()),
+            sizes=tuple(np.stack([counts // 2, counts - counts // 2], axis=1).reshape(-1).tolist()),
             loss_parts=WeightParts.of_size(self.loss_parts.ceiling * largest, n_rows, 0.0),
             cell_parts=WeightParts.of_size(self.cell_parts.ceiling * largest, n_rows, 0.0),
         )
@@ -223,7 +226,7 @@ class SharedRows(Rows):
 
     def _with_totals(self) -> SharedRows:
         """Return these rows with the sums of the parts of all weights."""
-        sums = torch.zeros(2, dtype=torch.float64)
+        sums = np.zeros(2)
         for chunk in self.chunks(2**20):
             for place, (parts, weights) in enumerate(
                 ((self.loss_parts, chunk.loss_weights), (self.cell_parts, chunk.cell_weights))
@@ -252,7 +255,7 @@ class SharedRows(Rows):
             slices = [(segments[segment], start, stop) for segment, start, stop in chunk.slices]
             yield replace(chunk, loss_weights=self._loss_weights(chunk.loss_weights), slices=slices)
 
-    def take(self, chosen: Tensor) -> MatrixRows:
+    def take(self, chosen: NDArray[np.int64]) -> MatrixRows:
         """Return some rows of this process, by their position in segment order, as one segment of cell 0."""
         drawn = self.own.take(chosen)
         return replace(drawn, loss_weights=self._loss_weights(drawn.loss_weights))
@@ -261,15 +264,15 @@ class SharedRows(Rows):
         """Return the rows with inputs in double precision."""
         return replace(self, own=self.own.in_double())
 
-    def _loss_weights(self, weights: Tensor) -> Tensor:
+    def _loss_weights(self, weights: Floats) -> Floats:
         if self.loss_parts.steps:
             return weights * self.share
-        return torch.full_like(weights, self.loss_parts.unit)
+        return np.full_like(weights, self.loss_parts.unit)
 
 
-def _by_class(rows: Rows, n_labels: int) -> Tensor:
+def _by_class(rows: Rows, n_labels: int) -> Floats:
     """Return the class weights of some rows; 0 for a class that they do not have."""
-    return torch.nn.functional.pad(rows.class_weights, (0, n_labels - len(rows.class_weights)))
+    return np.pad(rows.class_weights, (0, n_labels - len(rows.class_weights)))
 
 
 def _weight_range(rows: Rows, kind: str, weight: float) -> tuple[float, float]:

@@ -15,20 +15,23 @@ difference of the halves gives unbiased estimates of squares (see `SquaredMeasur
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
 
 from fairbound._journal import digest
 from fairbound._values import check_weights, scale_weights
 from fairbound.fairness import Cells
-from fairbound.training.passes import Chunk, Slices, WeightParts, tensor_digest
+from fairbound.training.chunks import Chunk, Floats, Slices, WeightParts
+from fairbound.training.passes import array_digest
+
+Permutation = Callable[[int], NDArray[np.int64]]
+"""Returns the numbers below n in random order, such as the method `permutation` of a generator of numpy."""
 
 DIGEST_ROWS = 2**20
 """Rows per chunk when the digest of all rows is computed."""
@@ -41,13 +44,13 @@ class Rows(ABC):
     ----------
     offsets : tuple of int
         Segment q has the rows offsets[q] to offsets[q + 1].  It may have none.
-    cell_of_segment : Tensor of shape (Q,)
+    cell_of_segment : array of shape (Q,)
     halves : bool
         Whether each pair of segments is the two halves of a cell.
     """
 
     offsets: tuple[int, ...]
-    cell_of_segment: Tensor
+    cell_of_segment: NDArray[np.int64]
     halves: bool
 
     def __len__(self) -> int:
@@ -56,8 +59,7 @@ class Rows(ABC):
     @property
     def sizes(self) -> Sequence[int]:
         """Return the number of rows of each segment, in all processes that share the fit."""
-        found: list[int] = torch.tensor(self.offsets).diff().tolist()
-        return found
+        return np.diff(self.offsets).tolist()
 
     @property
     def earlier(self) -> Sequence[int]:
@@ -71,7 +73,7 @@ class Rows(ABC):
 
     @property
     @abstractmethod
-    def class_weights(self) -> Tensor:
+    def class_weights(self) -> Floats:
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
 
     @property
@@ -89,7 +91,7 @@ class Rows(ABC):
         """Return the rows in consecutive chunks of at most `chunk_rows`."""
 
     @abstractmethod
-    def take(self, chosen: Tensor) -> MatrixRows:
+    def take(self, chosen: NDArray[np.int64]) -> MatrixRows:
         """Return some rows, by their position in segment order, as one segment of cell 0."""
 
     @abstractmethod
@@ -99,18 +101,19 @@ class Rows(ABC):
     def few(self, count: int = 8) -> MatrixRows:
         """Return a few rows, spread over the data, because neighbours may be equal."""
         count = min(len(self), count)
-        return self.take(torch.arange(count) * (len(self) - 1) // max(count - 1, 1))
+        return self.take(np.arange(count) * (len(self) - 1) // max(count - 1, 1))
 
-    def probe(self, count: int = 8) -> Tensor:
+    def probe(self, count: int = 8) -> Any:
         """Return the inputs of a few rows."""
         return self.few(count).X
 
     @cached_property
     def digest(self) -> bytes:
         """Return a digest of all rows and weights, by which a journal recognises them."""
-        found = [tensor_digest(torch.tensor(self.offsets), self.cell_of_segment)]
+        found = [array_digest(np.array(self.offsets), self.cell_of_segment)]
         for chunk in self.chunks(DIGEST_ROWS):
-            found.append(tensor_digest(chunk.X, chunk.labels, chunk.loss_weights, chunk.cell_weights))
+            X = (chunk.X.data, chunk.X.indices, chunk.X.indptr) if sparse.issparse(chunk.X) else (chunk.X,)
+            found.append(array_digest(*X, chunk.labels, chunk.loss_weights, chunk.cell_weights))
         return digest(*found)
 
     def cuts(self, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
@@ -128,46 +131,46 @@ class Rows(ABC):
                 segment += 1
             yield start, stop, slices
 
-    def sample(self, counts: Tensor, generator: torch.Generator) -> Rows:
+    def sample(self, counts: NDArray[np.int64], permutation: Permutation) -> Rows:
         """Draw a fixed number of rows from each cell without replacement, reweighted by N_k/n_k, in two halves.
 
         If a single row is drawn from a cell, its first half is empty.
         """
-        return self.draw(counts, generator)
+        return self.draw(counts, permutation)
 
-    def draw(self, counts: Tensor, generator: torch.Generator) -> MatrixRows:
+    def draw(self, counts: NDArray[np.int64], permutation: Permutation) -> MatrixRows:
         """Return the rows of a sample that are in this process.
 
         All processes draw the same positions among all rows.  So each cell gets its fixed number over all processes.
         """
         if self.halves:
             raise ValueError("A sample is drawn from all rows, not from a sample.")
-        sizes = torch.tensor(self.sizes)
-        if counts.shape != sizes.shape or (counts < sizes.clamp(max=1)).any() or (counts > sizes).any():
+        sizes = np.array(self.sizes)
+        if counts.shape != sizes.shape or (counts < np.minimum(sizes, 1)).any() or (counts > sizes).any():
             raise ValueError(
                 f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
                 f"{sizes.tolist()}."
             )
         # From the smallest cell to the largest, so that the names of groups, which order the cells, make no difference.
         drawn_from = {
-            segment: torch.randperm(int(sizes[segment]), generator=generator)[: int(counts[segment])].clone()
-            for segment in sizes.argsort(stable=True).tolist()
+            segment: permutation(int(sizes[segment]))[: int(counts[segment])]
+            for segment in np.argsort(sizes, kind="stable").tolist()
         }
         picks, offsets = [], [0]
         for segment, (earlier, count) in enumerate(zip(self.earlier, counts.tolist(), strict=True)):
             start, stop = self.offsets[segment], self.offsets[segment + 1]
             positions = drawn_from[segment] - earlier + start
-            for half in positions.split([count // 2, count - count // 2]):
+            for half in (positions[: count // 2], positions[count // 2 :]):
                 picks.append(half[(half >= start) & (half < stop)])
                 offsets.append(offsets[-1] + len(picks[-1]))
-        drawn = self.take(torch.cat(picks))
-        factor = (sizes.to(torch.float64) / counts).repeat_interleave(2).repeat_interleave(torch.tensor(offsets).diff())
+        drawn = self.take(np.concatenate(picks))
+        factor = np.repeat(np.repeat(sizes / counts, 2), np.diff(offsets))
         return replace(
             drawn,
             loss_weights=drawn.loss_weights * factor,
             cell_weights=drawn.cell_weights * factor,
             offsets=tuple(offsets),
-            cell_of_segment=self.cell_of_segment.repeat_interleave(2),
+            cell_of_segment=np.repeat(self.cell_of_segment, 2),
             halves=True,
         )
 
@@ -178,36 +181,36 @@ class MatrixRows(Rows):
 
     Attributes
     ----------
-    X : Tensor of shape (n, ...)
-    labels : Tensor of shape (n,)
+    X : array or sparse matrix by rows, of shape (n, ...)
+    labels : array of shape (n,)
         Class indices.
-    loss_weights : Tensor of shape (n,)
+    loss_weights : array of shape (n,)
         The sum of loss_weights · ℓ over all rows is the mean loss, or an estimate of it.
-    cell_weights : Tensor of shape (n,)
+    cell_weights : array of shape (n,)
         The sum of cell_weights · φ over a cell is S_k, or an estimate of it.
-    positions : Tensor of shape (n,)
+    positions : array of shape (n,)
         Position of each row in the original data.
-    given : Tensor or None
+    given : array, sparse matrix or None
         The inputs as given, in their original order and precision.
     """
 
-    X: Tensor
-    labels: Tensor
-    loss_weights: Tensor
-    cell_weights: Tensor
+    X: Any
+    labels: NDArray[np.int64]
+    loss_weights: Floats
+    cell_weights: Floats
     offsets: tuple[int, ...]
-    cell_of_segment: Tensor
+    cell_of_segment: NDArray[np.int64]
     halves: bool
-    positions: Tensor
-    given: Tensor | None = field(default=None, repr=False)
+    positions: NDArray[np.int64]
+    given: Any = field(default=None, repr=False)
 
     @cached_property
-    def class_weights(self) -> Tensor:
+    def class_weights(self) -> Floats:
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
         if self.loss_parts.steps:
             parts = self.loss_parts.split(self.loss_weights)
-            return torch.stack([torch.bincount(self.labels, part) for part in parts]).sum(dim=0)
-        return torch.bincount(self.labels).to(torch.float64) * self.loss_parts.unit
+            return np.array([np.bincount(self.labels, part) for part in parts]).sum(axis=0)
+        return np.asarray(np.bincount(self.labels) * self.loss_parts.unit, dtype=np.float64)
 
     @cached_property
     def loss_parts(self) -> WeightParts:
@@ -239,7 +242,7 @@ class MatrixRows(Rows):
             ]
         return self._cut[chunk_rows]
 
-    def take(self, chosen: Tensor) -> MatrixRows:
+    def take(self, chosen: NDArray[np.int64]) -> MatrixRows:
         """Return some rows, by their position in segment order, as one segment of cell 0."""
         return MatrixRows(
             X=self.X[chosen],
@@ -247,17 +250,17 @@ class MatrixRows(Rows):
             loss_weights=self.loss_weights[chosen],
             cell_weights=self.cell_weights[chosen],
             offsets=(0, len(chosen)),
-            cell_of_segment=torch.zeros(1, dtype=torch.int64),
+            cell_of_segment=np.zeros(1, dtype=np.int64),
             halves=False,
             positions=self.positions[chosen],
         )
 
     def in_double(self) -> MatrixRows:
         """Return the rows with inputs in double precision; whole numbers stay as they are."""
-        if not self.X.is_floating_point():
+        if self.X.dtype.kind != "f" or self.X.dtype == np.float64:
             return self
         wide = self.X if self.given is None else self.given[self.positions]
-        return replace(self, X=wide.to(torch.float64), given=None)
+        return replace(self, X=wide.astype(np.float64), given=None)
 
     @classmethod
     def build(
@@ -266,25 +269,23 @@ class MatrixRows(Rows):
         cells: Cells,
         *,
         loss_weights: Any = None,
-        dtype: torch.dtype | None = torch.float32,
-        given: Tensor | None = None,
+        dtype: DTypeLike | None = np.float64,
+        given: Any = None,
     ) -> MatrixRows:
         """Return all rows of the data, sorted by cell; `loss_weights` are scaled to sum 1 and equal by default."""
         n = len(cells)
         matrix = as_matrix(X, n, dtype)
-        weights = torch.ones(n, dtype=torch.float64)
+        weights = np.ones(n)
         if loss_weights is not None:
-            weights = torch.from_numpy(scale_weights(check_weights(loss_weights, n, "loss_weights")))
+            weights = scale_weights(check_weights(loss_weights, n, "loss_weights"))
         parts = WeightParts.build(weights)
-        order = torch.argsort(cells.index, stable=True)
-        counts = torch.bincount(cells.index, minlength=cells.n_cells)
-        present = torch.nonzero(counts).flatten()
+        order, offsets, present = _in_cell_order(cells.index, cells.n_cells)
         return cls(
             X=matrix[order],
             labels=cells.labels[order],
             loss_weights=(weights / (parts.unit * parts.total))[order],
             cell_weights=cells.weights[order],
-            offsets=(0, *torch.cumsum(counts[present], 0).tolist()),
+            offsets=offsets,
             cell_of_segment=present,
             halves=False,
             positions=order,
@@ -292,28 +293,35 @@ class MatrixRows(Rows):
         )
 
     @classmethod
-    def from_batch(cls, X: Tensor, labels: Any, groups: Any, cells: Cells) -> MatrixRows:
+    def from_batch(cls, X: Any, labels: Any, groups: Any, cells: Cells) -> MatrixRows:
         """Return rows from elsewhere, such as a batch of a `DataLoader`, as a sample of the rows of `cells`.
 
         Weights scale the rows of each cell to the cell's total, so the rates estimate those of all rows.  In the loss,
         all rows have the same weight.
         """
         found = find_cells(cells, labels, groups, len(X))
-        # numpy sorts short integers in linear time.
-        order = torch.from_numpy(np.argsort(found.astype(np.min_scalar_type(cells.n_cells)), kind="stable"))
-        index = torch.from_numpy(found)
-        counts = torch.bincount(index, minlength=cells.n_cells)
-        present = torch.nonzero(counts).flatten()
+        order, offsets, present = _in_cell_order(found, cells.n_cells)
+        index = found[order]
         return cls(
             X=X[order],
-            labels=(index % cells.n_labels)[order],
-            loss_weights=torch.full((len(X),), 1.0 / len(X), dtype=torch.float64),
-            cell_weights=(cells.totals / counts.clamp(min=1))[index[order]],
-            offsets=(0, *torch.cumsum(counts[present], 0).tolist()),
+            labels=index % cells.n_labels,
+            loss_weights=np.full(len(X), 1.0 / len(X)),
+            cell_weights=(cells.totals[present] / np.diff(offsets)).repeat(np.diff(offsets)),
+            offsets=offsets,
             cell_of_segment=present,
             halves=False,
             positions=order,
         )
+
+
+def _in_cell_order(
+    index: NDArray[np.int64], n_cells: int
+) -> tuple[NDArray[np.int64], tuple[int, ...], NDArray[np.int64]]:
+    """Return the rows sorted by cell, the offsets of the cells that have rows, and these cells."""
+    order = np.argsort(index.astype(np.min_scalar_type(n_cells)), kind="stable")  # linear time for short integers
+    counts = np.bincount(index, minlength=n_cells)
+    present = np.flatnonzero(counts)
+    return order, (0, *np.cumsum(counts[present]).tolist()), present
 
 
 def find_cells(cells: Cells, labels: Any, groups: Any, n: int) -> NDArray[np.int64]:
@@ -332,7 +340,7 @@ def find_cells(cells: Cells, labels: Any, groups: Any, n: int) -> NDArray[np.int
     of_rows, of_atoms = np.zeros(n, dtype=np.int64), np.zeros(1, dtype=np.int64)
     for name, column in columns.items():
         grouping = cells.grouping(name)
-        member = np.asarray(grouping.membership)[:-1]
+        member = grouping.membership[:-1]
         base = len(grouping.groups) + 1
         of_rows = of_rows * base + _positions(column, grouping.groups, n, f"group of {name!r}") + 1
         of_atoms = of_atoms * base + np.where(member.any(axis=0), member.argmax(axis=0) + 1, 0)
@@ -346,7 +354,7 @@ def find_cells(cells: Cells, labels: Any, groups: Any, n: int) -> NDArray[np.int
 def _positions(values: Any, known: Sequence[Hashable], n: int, what: str) -> NDArray[np.int64]:
     """Return the position of each value among the known ones; -1 for a missing value."""
     if hasattr(values, "dtype"):
-        values = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
+        values = np.asarray(values.cpu() if hasattr(values, "cpu") else values)  # a tensor
     at_once = isinstance(values, np.ndarray) and values.dtype.kind in "biufU"  # numbers or texts
     listed = values if at_once or not isinstance(values, np.ndarray) else values.tolist()
     if len(listed) != n:
@@ -367,10 +375,12 @@ def _positions(values: Any, known: Sequence[Hashable], n: int, what: str) -> NDA
     return found
 
 
-def as_tensor(X: Any) -> Tensor:
-    """Return the inputs as a tensor of numbers, in their own type."""
-    if isinstance(X, Tensor):
-        return X
+def as_numbers(X: Any) -> Any:
+    """Return the inputs as an array of numbers, or a sparse matrix by rows, in their own type."""
+    if sparse.issparse(X):
+        return X.tocsr()
+    if hasattr(X, "detach"):  # a tensor
+        X = X.detach().cpu().numpy()
     array = np.ascontiguousarray(X)
     try:
         array = array if array.dtype.kind in "fiub" else array.astype(np.float64)
@@ -378,30 +388,37 @@ def as_tensor(X: Any) -> Tensor:
         raise ValueError(
             f"X must hold numbers, but has values of type {array.dtype}: encode text and categories as numbers."
         ) from error
-    return torch.from_numpy(array if array.flags.writeable else array.copy())  # torch warns about read-only arrays
+    return array if array.flags.writeable else array.copy()  # torch warns about read-only arrays
 
 
-def all_finite(values: Tensor) -> bool:
+def all_finite(values: NDArray[Any]) -> bool:
     """Return whether all values are finite.  If they are, this is much faster than `isfinite` of each value."""
     # A finite sum proves that all values are finite.  Other sums prove nothing: finite values may overflow.
-    return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
 
 
-def as_matrix(X: Any, n: int | None, dtype: torch.dtype | None) -> Tensor:
-    """Return the inputs as a tensor of finite numbers with n rows, in their own type if `dtype` is None."""
-    matrix = as_tensor(X)
+def as_matrix(X: Any, n: int | None, dtype: DTypeLike | None) -> Any:
+    """Return the inputs as a matrix of finite numbers with n rows, in their own type if `dtype` is None."""
+    matrix = as_numbers(X)
     if matrix.ndim < 2:
-        raise ValueError(f"X must have shape (n, features), but has shape {tuple(matrix.shape)}.")
-    if n is not None and len(matrix) != n:
-        raise ValueError(f"X has {len(matrix)} rows, but y has {n}: one row per label is needed.")
-    if matrix.is_floating_point():
-        if not all_finite(matrix):
-            row, column = torch.nonzero(~torch.isfinite(matrix).reshape(len(matrix), -1))[0].tolist()
+        raise ValueError(f"X must have shape (n, features), but has shape {matrix.shape}.")
+    if n is not None and matrix.shape[0] != n:
+        raise ValueError(f"X has {matrix.shape[0]} rows, but y has {n}: one row per label is needed.")
+    if matrix.dtype.kind == "f":
+        if not all_finite(_values(matrix)):
+            found = matrix.toarray() if sparse.issparse(matrix) else matrix.reshape(len(matrix), -1)
+            row, column = np.argwhere(~np.isfinite(found))[0].tolist()
             raise ValueError(
                 f"X contains NaN or infinity, first in row {row}, column {column}: impute or drop these values."
             )
-        matrix = matrix if dtype is None else matrix.to(dtype)
-        if not all_finite(matrix):
-            raise ValueError(f"X contains values too large for {dtype}: scale the inputs.")
+        with np.errstate(over="ignore"):
+            matrix = matrix if dtype is None else matrix.astype(dtype, copy=False)
+        if not all_finite(_values(matrix)):
+            raise ValueError(f"X contains values too large for {np.dtype(dtype)}: scale the inputs.")
         return matrix
-    return matrix if dtype is None else matrix.to(dtype)
+    return matrix if dtype is None else matrix.astype(dtype)
+
+
+def _values(matrix: Any) -> NDArray[Any]:
+    return matrix.data if sparse.issparse(matrix) else matrix

@@ -2,7 +2,7 @@
 
 Values of single rows are not kept.  All totals are one flat vector of sums over rows (`SweepTotals.flat`).
 
-Values of single rows have the precision of the module; sums over rows are float64.
+Values of single rows have the precision of the model; sums over rows are float64.
 
 Conventions
 -----------
@@ -14,19 +14,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from fairbound.fairness import Cells, DecisionSurrogate, LimitValues, ReadOutputs, outcome_indicators, read_outputs
-from fairbound.training.losses import Loss
-from fairbound.training.passes import Chunk, Slices
+from fairbound.fairness import Cells, DecisionSurrogate, LimitValues, as_logits, decide, outcome_indicators
+from fairbound.training.chunks import Chunk, Floats
+from fairbound.training.losses import RowLoss
 from fairbound.training.rows import Rows
 
 GRID = 2.0**-28
 """Step of the grid to which the totals of several processes are rounded, relative to their size."""
 
-Cotangents = Callable[[Tensor], Tensor]
+Cotangents = Callable[[NDArray[Any]], NDArray[Any]]
 """Maps outputs (n, D) of a chunk to cotangents (J, n, D)."""
 
 
@@ -39,38 +40,38 @@ class Sweep:
     loss : float
     accuracy : float
         Share of the rows decided correctly, by the weights in the loss.
-    sums : Tensor of shape (P, Q, O)
-    counts : Tensor of shape (Q, 2·O)
+    sums : array of shape (P, Q, O)
+    counts : array of shape (Q, 2·O)
         Sums of the cell weights of the rows selected for each outcome, and of those not selected.  They are exact, so
         they do not depend on the size of chunks.
-    loss_gradient : Tensor of shape (n_parameters,), or None
-    sum_gradients : Tensor of shape (P, Q, O, n_parameters), or None
+    loss_gradient : array of shape (n_parameters,), or None
+    sum_gradients : array of shape (P, Q, O, n_parameters), or None
     judged : LimitValues, or None
         The values of the problem's limits, if they are known.
     """
 
     loss: float
     accuracy: float
-    sums: Tensor
-    counts: Tensor
-    loss_gradient: Tensor | None = None
-    sum_gradients: Tensor | None = None
+    sums: Floats
+    counts: Floats
+    loss_gradient: Floats | None = None
+    sum_gradients: Floats | None = None
     judged: LimitValues | None = None
 
 
 class SweepTotals:
     """The totals of a sweep, accumulated chunk by chunk; with `n_parameters=0` there are no gradients.
 
-    `flat` holds all of them, and the other tensors are views of it.  They are sums over rows, so the totals of all rows
+    `flat` holds all of them, and the other arrays are views of it.  They are sums over rows, so the totals of all rows
     are the sum of the totals of any parts of the rows.  Counts of decisions are exact: no order of adding changes them.
 
-    Conventions: L loss parts and C cell parts (`WeightParts`); flat = [loss, right (L), sums (P, Q, O),
-    selected (C, Q, O), all rows (C, Q), gradients (J, Q, n_parameters)].
+    Conventions: L loss parts and C cell parts (`WeightParts`); flat = [loss, right (L), sums (Q, P, O),
+    selected (Q, C, O), all rows (Q, C), gradients (J, Q, n_parameters)].
     """
 
     def __init__(
         self,
-        loss: Loss,
+        loss: RowLoss,
         surrogates: Sequence[DecisionSurrogate],
         outcomes: tuple[int, ...],
         rows: Rows,
@@ -81,69 +82,52 @@ class SweepTotals:
         self.loss_function, self.surrogates, self.outcomes = loss, surrogates, outcomes
         self.n_labels, self.threshold = max(2, len(outcomes)), threshold
         self.loss_parts, self.cell_parts = rows.loss_parts, rows.cell_parts
-        P, Q, C = len(surrogates), rows.n_segments, len(self.cell_parts)
-        by_outcome = (Q, len(outcomes))
-        cotangents = 1 + P * len(outcomes)
-        shapes = [
-            (1,),
-            (len(self.loss_parts),),
-            (P, *by_outcome),
-            (C, *by_outcome),
-            (C, Q),
-            (cotangents, Q, n_parameters),
-        ]
-        self.flat = torch.zeros(sum(math.prod(shape) for shape in shapes), dtype=torch.float64)
-        views = [
-            part.view(shape)
-            for part, shape in zip(self.flat.split([math.prod(shape) for shape in shapes]), shapes, strict=True)
-        ]
-        self.loss, self.right, self.sums, self.selected, self.all, self.gradients = views
+        P, Q, C, n = len(surrogates), rows.n_segments, len(self.cell_parts), len(outcomes)
+        shapes = [(1,), (len(self.loss_parts),), (Q, P, n), (Q, C, n), (Q, C), (1 + P * n, Q, n_parameters)]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        self.flat = np.zeros(ends[-1])
+        self.loss, self.right, self.sums, self.selected, self.all, self.gradients = (
+            part.reshape(shape) for part, shape in zip(np.split(self.flat, ends[:-1]), shapes, strict=True)
+        )
 
-    def add(self, chunk: Chunk, output: Tensor) -> None:
-        """Add the loss, the sums and the decisions of a chunk, from the outputs of the module."""
-        self._add(chunk, read_outputs(output, self.outcomes, self.threshold, self.surrogates))
+    def add(self, chunk: Chunk, output: NDArray[Any]) -> None:
+        """Add the loss, the sums and the decisions of a chunk, from the outputs of the model."""
+        z = as_logits(output, self.n_labels)
+        self._add(chunk, z, [each.values(z) for each in self.surrogates])
 
-    def add_with_cotangents(self, chunk: Chunk, output: Tensor) -> Tensor:
+    def add_with_cotangents(self, chunk: Chunk, output: NDArray[Any]) -> NDArray[Any]:
         """Add a chunk as `add` does, and return the cotangents of the loss and of each surrogate, (J, n, D)."""
-        found = read_outputs(output, self.outcomes, self.threshold, self.surrogates, derivatives=True)
-        self._add(chunk, found)
-        z = found.logits
+        z = as_logits(output, self.n_labels)
+        found = [each.values_and_derivatives(z) for each in self.surrogates]
+        self._add(chunk, z, [values for values, _ in found])
         of_loss = self.loss_function.derivatives(z, chunk.labels)[None]
         weighted = [self.loss_parts.scale(of_loss, chunk.loss_weights)]
-        weighted += [self.cell_parts.scale(each, chunk.cell_weights) for each in found.derivatives]
-        stacked = torch.cat(weighted)
-        # A module with two outputs for two classes has the logit z = output_1 − output_0.
+        weighted += [self.cell_parts.scale(each, chunk.cell_weights) for _, each in found]
+        stacked = np.concatenate(weighted)
+        # A model with two outputs for two classes has the logit z = output_1 − output_0.
         two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
-        return torch.cat([-stacked, stacked], dim=2) if two_outputs else stacked
+        return np.concatenate([-stacked, stacked], axis=2) if two_outputs else stacked
 
-    def _add(self, chunk: Chunk, found: ReadOutputs) -> None:
-        # Values of rows have the precision of the module; the sum over them is float64.
-        losses = self.loss_function.values(found.logits, chunk.labels).to(torch.float64)[:, None]
+    def _add(self, chunk: Chunk, z: NDArray[Any], values: Sequence[NDArray[Any]]) -> None:
+        # Values of rows have the precision of the model; the sum over them is float64.
+        losses = self.loss_function.values(z, chunk.labels).astype(np.float64, copy=False)[:, None]
         self.loss += self.loss_parts.scale(losses, chunk.loss_weights).sum()
-        self._add_decisions(chunk, found.decisions, found.selected)
-        for p, values in enumerate(found.surrogates):
-            weighted = self.cell_parts.scale(values.to(torch.float64), chunk.cell_weights)
-            add_by_segment(self.sums[p], segment_sums(weighted, chunk.slices), chunk.slices)
+        self.add_decisions(chunk, decide(z, self.threshold))
+        if values:
+            stacked = np.stack(values, axis=1).astype(np.float64, copy=False)  # (n, P, O)
+            flat = self.cell_parts.scale(stacked.reshape(len(z), -1), chunk.cell_weights)
+            chunk.add_sums(self.sums, flat.reshape(stacked.shape))
 
-    def add_decisions(self, chunk: Chunk, decisions: Tensor) -> None:
+    def add_decisions(self, chunk: Chunk, decisions: NDArray[np.int64]) -> None:
         """Add the decisions of a chunk, as class indices."""
-        self._add_decisions(chunk, decisions, outcome_indicators(decisions, self.outcomes))
-
-    def _add_decisions(self, chunk: Chunk, decisions: Tensor, selected: Tensor) -> None:
-        right = decisions == chunk.labels
+        right, selected = decisions == chunk.labels, outcome_indicators(decisions, self.outcomes)
         if self.loss_parts.steps:
-            for place, part in enumerate(self.loss_parts.split(chunk.loss_weights)):
-                self.right[place] += part @ right.to(torch.float64)
+            self.right += [part @ right for part in self.loss_parts.split(chunk.loss_weights)]
         else:
-            self.right += right.count_nonzero()
-        if not self.cell_parts.steps:
-            add_by_segment(self.selected[0], segment_sums(selected, chunk.slices), chunk.slices)
-            sizes = torch.tensor([stop - start for _, start, stop in chunk.slices], dtype=torch.float64)
-            add_by_segment(self.all[0], sizes, chunk.slices)
-            return
-        for c, part in enumerate(self.cell_parts.split(chunk.cell_weights)):
-            add_by_segment(self.selected[c], segment_sums(selected * part[:, None], chunk.slices), chunk.slices)
-            add_by_segment(self.all[c], segment_sums(part, chunk.slices), chunk.slices)
+            self.right += np.count_nonzero(right)
+        parts = np.stack(self.cell_parts.split(chunk.cell_weights), axis=1)  # (n, C)
+        chunk.add_sums(self.selected, parts[:, :, None] * selected[:, None, :])
+        chunk.add_sums(self.all, parts)
 
     def round_off(self) -> None:
         """Round the totals to a grid that is far coarser than rounding errors, and far finer than any tolerance.
@@ -164,54 +148,47 @@ class SweepTotals:
 
     def sweep(self, *, gradients: bool) -> Sweep:
         """Return the totals."""
-        selected = self.selected.sum(dim=0)  # the parts of the weights, added last: this is the only rounding
-        unselected = (self.all[:, :, None] - self.selected).sum(dim=0)
+        selected = self.selected.sum(axis=1)  # the parts of the weights, added last: this is the only rounding
+        unselected = (self.all[:, :, None] - self.selected).sum(axis=1)
         found = Sweep(
-            loss=float(self.loss),
+            loss=float(self.loss[0]),
             accuracy=float(self.right.sum()) / self.loss_parts.total,
-            sums=self.sums,
-            counts=self.cell_parts.unit * torch.cat([selected, unselected], dim=1),
+            sums=self.sums.transpose(1, 0, 2),
+            counts=self.cell_parts.unit * np.hstack([selected, unselected]),
         )
         if not gradients:
             return found
-        by_surrogate = self.gradients[1:].unflatten(0, (len(self.surrogates), len(self.outcomes))).movedim(1, 2)
-        return replace(found, loss_gradient=self.gradients[0].sum(dim=0), sum_gradients=by_surrogate)
+        shape = (len(self.surrogates), len(self.outcomes), *self.gradients.shape[1:])
+        by_surrogate = self.gradients[1:].reshape(shape).swapaxes(1, 2)
+        return replace(found, loss_gradient=self.gradients[0].sum(axis=0), sum_gradients=by_surrogate)
 
 
-def round_off(values: Tensor, step: float = GRID) -> Tensor:
+def round_off(values: Floats, step: float = GRID) -> Floats:
     """Round values to a grid, in place."""
-    return values.div_(step).round_().mul_(step)
+    values /= step
+    np.round(values, out=values)
+    values *= step
+    return values
 
 
-def segment_sums(values: Tensor, slices: Slices) -> Tensor:
-    """Return the sums of values (n, ...) over slices, (number of slices, ...)."""
-    return torch.stack([values[start:stop].sum(dim=0) for _, start, stop in slices])
-
-
-def add_by_segment(totals: Tensor, parts: Tensor, slices: Slices) -> None:
-    """Add `parts`, which have one entry for each slice, to the segments of `totals`; both along the first dimension."""
-    if len(slices) == len(totals):
-        totals += parts  # the chunk touches every segment
-    else:
-        totals.index_add_(0, torch.tensor([segment for segment, _, _ in slices]), parts)
-
-
-def cell_sums(sums: Tensor, rows: Rows, n_cells: int) -> Tensor:
+def cell_sums(sums: Floats, rows: Rows, n_cells: int) -> Floats:
     """Add sums over segments (P, Q, O) up to sums over cells (P, K, O)."""
-    S = torch.zeros(sums.shape[0], n_cells, sums.shape[2], dtype=torch.float64)
-    return S.index_add_(1, rows.cell_of_segment, sums)
+    S = np.zeros((sums.shape[0], n_cells, sums.shape[2]))
+    np.add.at(S.swapaxes(0, 1), rows.cell_of_segment, sums.swapaxes(0, 1))
+    return S
 
 
-def sampling_variance(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
+def sampling_variance(rows: Rows, cells: Cells) -> tuple[Floats, Floats]:
     """Return (n'n''/n)(1/n − 1/N) of the C sampled cells, (C,), and the matrix from sums of segments to Δ, (Q, C)."""
     if not rows.halves:
-        return torch.zeros(0, dtype=torch.float64), torch.zeros(rows.n_segments, 0, dtype=torch.float64)
-    halves = torch.tensor(rows.sizes).reshape(-1, 2).to(torch.float64)
-    drawn = halves.sum(dim=1)
-    sizes = cells.sizes[rows.cell_of_segment[::2]].to(torch.float64)
-    share = halves.prod(dim=1) / drawn * (1 / drawn - 1 / sizes)
-    signs = torch.tensor([1.0, -1.0], dtype=torch.float64)
+        return np.zeros(0), np.zeros((rows.n_segments, 0))
+    halves = np.array(rows.sizes, dtype=np.float64).reshape(-1, 2)
+    drawn = halves.sum(axis=1)
+    sizes = cells.sizes[rows.cell_of_segment[::2]]
+    share = halves.prod(axis=1) / drawn * (1 / drawn - 1 / sizes)
     # Sums of a sample carry weights N/n, so the sum of a half, times n/n', is scaled to the cell.  If a half is empty,
     # n'n'' = 0 and its Δ does not count.
-    scaled = torch.where(halves > 0, drawn[:, None] / halves.clamp(min=1) * signs, 0.0)
-    return share, torch.block_diag(*scaled[:, :, None])
+    scaled = np.where(halves > 0, drawn[:, None] / np.maximum(halves, 1.0), 0.0) * (1.0, -1.0)
+    contrast = np.zeros((2 * len(drawn), len(drawn)))
+    contrast[np.arange(2 * len(drawn)), np.arange(2 * len(drawn)) // 2] = scaled.reshape(-1)
+    return share, contrast

@@ -1,4 +1,4 @@
-"""The training loop of the stochastic solver, and the result of training.
+"""The training loop of the stochastic solver.
 
 The loop returns the best iterate, not the last one.  The best iterate has the least objective among those whose
 decisions keep every limit.  If there is none, it is the one with the least exact violation, except the starting point.
@@ -8,92 +8,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from fairbound.fairness import distinct_texts
-from fairbound.sqp import Evaluation, KKTResiduals, Status, StepRecord, StochasticSQP
+from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
+from fairbound.training.batches import FullBatch, StratifiedBatches
+from fairbound.training.chunks import Floats
 from fairbound.training.constants import constant_models
-from fairbound.training.mini_batches import FullBatch, StratifiedBatches
 from fairbound.training.problem import Batch, TrainingProblem
+from fairbound.training.result import TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
-
-History = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """The result of training; the module holds the parameters that `assessment` describes.
-
-    Attributes
-    ----------
-    status : Status
-    assessment : Assessment
-        Assessment of the returned model.
-    final : Assessment
-        Assessment of the last iterate, which need not be the returned model.
-    history : list of dict
-        One row per epoch or iteration.
-    conflicts : list of str
-        If no model keeps all limits: the limits that exclude each other.
-    multipliers : Tensor of shape (m,), or None
-        Positive at upper bounds, negative at lower ones.  None if the model was trained for stricter limits, because
-        then its multipliers are prices of those limits.
-    seconds : float
-    solver : str
-        "stochastic" or "quasi-newton".
-    evaluations, value_evaluations : int
-        Passes over all rows with and without gradients, if the solver makes whole passes.
-    stopped : bool
-        Whether a callback ended the solve.
-    free : Assessment or None
-        Assessment of the model without limits, if the fit trained one.
-    least_loss : float or None
-        The least loss found under the limits; the returned model may have a larger loss and be more accurate.
-    kkt : KKTResiduals or None
-        Residuals of the optimality conditions at the model with the least loss.  They are those of the surrogate
-        problem at full scale, with the multipliers that make the gradient smallest.  None if they were not computed.
-    free_parameters : Tensor or None
-        Flat parameters of the model without limits.
-    """
-
-    status: Status
-    assessment: Assessment
-    final: Assessment
-    history: History = field(repr=False)
-    conflicts: list[str]
-    multipliers: Tensor | None = field(repr=False)
-    seconds: float
-    solver: str = "stochastic"
-    evaluations: int = 0
-    value_evaluations: int = 0
-    stopped: bool = False
-    free: Assessment | None = field(default=None, repr=False)
-    least_loss: float | None = None
-    kkt: KKTResiduals | None = None
-    free_parameters: Tensor | None = field(default=None, repr=False)
-
-    @property
-    def message(self) -> str:
-        """Return the status in a sentence, with the limits that conflict."""
-        if self.conflicts:
-            return self.status.message + " In conflict: " + "; ".join(self.conflicts) + "."
-        return self.status.message
 
 
 class BestIterate:
     """The best parameters so far."""
 
     def __init__(self) -> None:
-        self.parameters: Tensor | None = None
+        self.parameters: Floats | None = None
         self.assessment: Assessment | None = None
 
-    def offer(self, parameters: Tensor, assessment: Assessment) -> bool:
+    def offer(self, parameters: Floats, assessment: Assessment) -> bool:
         """Store a candidate if it is better, and return whether it is.
 
         Candidates that keep the limits come first, by objective; then the others, by violation.
@@ -108,7 +44,7 @@ class BestIterate:
         else:
             better = assessment.exact_violation < held.exact_violation
         if better:
-            self.parameters, self.assessment = parameters.clone(), assessment
+            self.parameters, self.assessment = parameters.copy(), assessment
         return better
 
 
@@ -179,7 +115,7 @@ def train(
     converged = converged and best.assessment in (assessment, final)
     infeasible = record.locally_infeasible and not best.assessment.kept and not constant_is_feasible(problem, rows)
     status = choose_status(best.assessment, converged, infeasible)
-    multipliers = torch.from_numpy(record.multipliers)
+    multipliers = record.multipliers
     conflicts = name_conflicts(problem, multipliers, best.assessment) if status is Status.INFEASIBLE else []
     return TrainingResult(
         status, best.assessment, final, history, conflicts, multipliers, time.perf_counter() - started
@@ -211,13 +147,6 @@ class _RecordingClosure:
         return self._first[1]
 
 
-def assess_now(problem: TrainingProblem, rows: Rows) -> Assessment:
-    """Assess the module at its current parameters, in one pass without gradients."""
-    sweep = problem.sweep(rows, gradients=False)
-    value, _ = problem.regularize(rows, sweep)
-    return assess(problem, rows, sweep, sweep.loss + value)
-
-
 def constant_is_feasible(problem: TrainingProblem, rows: Rows) -> bool:
     """Return whether a constant prediction keeps every limit, so that the limits are feasible."""
     before = problem.current()
@@ -229,34 +158,6 @@ def constant_is_feasible(problem: TrainingProblem, rows: Rows) -> bool:
         return False
     finally:
         problem.assign(before)
-
-
-def choose_status(assessment: Assessment, converged: bool, locally_infeasible: bool) -> Status:
-    """Return the status of a fit that ended with this assessment."""
-    if not assessment.kept:
-        return Status.INFEASIBLE if locally_infeasible else Status.MAX_ITERATIONS
-    if assessment.degenerate:
-        return Status.DEGENERATE
-    return Status.CONVERGED if converged else Status.FEASIBLE
-
-
-def name_conflicts(problem: TrainingProblem, multipliers: Tensor, assessment: Assessment) -> list[str]:
-    """Return the constraints that conflict, one row for each, the most violated first.
-
-    A constraint takes part if one of its rows is violated, is within 0.005 of its bound, or has a multiplier that is
-    not negligible.
-    """
-    system, exact = problem.system, assessment.exact
-    excess = torch.maximum(exact - system.upper, system.lower - exact)
-    size = multipliers.abs()
-    has_multiplier = (
-        size > 1e-3 * size.max() if len(size) and float(size.max()) > 0 else torch.zeros_like(size, dtype=torch.bool)
-    )
-    named: dict[int, int] = {}
-    for j in torch.argsort(excess, descending=True).tolist():
-        if (excess[j] > -5e-3 or has_multiplier[j]) and system.rows[j].constraint not in named:
-            named[system.rows[j].constraint] = j
-    return [system.rows[j].text for j in named.values()]
 
 
 def _history_row(epoch: int, problem: TrainingProblem, assessment: Assessment, record: StepRecord) -> dict[str, Any]:

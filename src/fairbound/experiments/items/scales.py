@@ -32,9 +32,7 @@ EQUAL = 0.5
 
 def value(name: str, scale: float, margins: np.ndarray) -> np.ndarray:
     """Return φ(scale·t)."""
-    import torch
-
-    return np.asarray(KINDS[name](scale=scale).value(torch.from_numpy(margins)))
+    return KINDS[name](scale=scale).value(margins)
 
 
 def distance(name: str, scale: float) -> float:

@@ -1,4 +1,4 @@
-"""Models: build linear models and networks, check a user's module, and flatten parameters."""
+"""Torch modules: build networks, check a user's module, and flatten parameters."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def accepts(module: nn.Module, X: Tensor) -> bool:
     return True
 
 
-BY_BATCHES = 'Train by mini-batches, with solver="stochastic"'
+BY_BATCHES = "Train by mini-batches, with epochs=20"
 
 _NORMS = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
 
