@@ -29,6 +29,7 @@ from typing import Any
 import _one_thread
 import numpy as np
 from _shared import Results, planted_rows, table, tested_commit
+from lightgbm import LGBMClassifier
 
 from fairbound import ConstrainedClassifier, DisparateImpact, Training, load_dataset
 
@@ -88,7 +89,7 @@ def judge(setting: str, kind: str, rows: tuple[Rows, Rows, Rows]) -> Run:
     if form == "hidden":
         clf.set_params(hidden=(32,))
     if form == "boosted":
-        clf.set_params(base="lightgbm")
+        clf.set_params(base=LGBMClassifier(random_state=0, verbose=-1))
     if kind == "margin":
         clf.set_params(margin="auto")
     if kind == "certified":

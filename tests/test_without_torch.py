@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.cli.helpers import LOAN_COLUMNS, LOANS, loan_rows, write_csv
+
 WITHOUT = """
 import sys
 
@@ -68,3 +70,10 @@ def test_linear_and_boosted_models_are_fitted_audited_saved_and_read(tmp_path):
 
 def test_what_needs_torch_names_its_extra():
     run(SENTENCES)
+
+
+def test_the_command_line_trains(tmp_path):
+    write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, loan_rows(200))
+    arguments = ["train", str(tmp_path / "loans.csv"), *LOANS, "--out", str(tmp_path / "run"), "--quiet"]
+    run("from fairbound.cli import main\nmain()", *arguments)
+    assert (tmp_path / "run" / "report.html").is_file()

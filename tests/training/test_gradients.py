@@ -334,7 +334,7 @@ def test_nothing_is_left_behind(name):
     with torch.no_grad():  # the optimiser steps without gradients
         by_engine(engine, module, X)
     assert all(parameter.grad is None for parameter in module.parameters())
-    assert all(np.array_equal(old, new) for old, new in zip(before, module.parameters(), strict=True))
+    assert all(torch.equal(old, new) for old, new in zip(before, module.parameters(), strict=True))
     assert all(not part._forward_hooks for part in module.modules())
     assert not X.requires_grad
 

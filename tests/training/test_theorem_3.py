@@ -52,7 +52,7 @@ def all_samples():
     def draw(rows: Rows, counts: list[int]) -> Iterator[Rows]:
         sizes = np.diff(rows.offsets).tolist()
         for chosen in product(*(list(splits(size, count)) for size, count in zip(sizes, counts, strict=True))):
-            orders = iter(chosen)
+            orders = iter([chosen[segment] for segment in np.argsort(sizes, kind="stable")])  # smallest cells first
             yield rows.sample(np.array(counts), lambda size, orders=orders: np.array(next(orders)))
 
     return draw
