@@ -5,11 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells
 from fairbound.sqp import Status
-from fairbound.training import L2, PHASES, Effort, TrainingProblem, assess_now, fit, frontier, make_model, tighten
+from fairbound.training import (
+    L2,
+    PHASES,
+    Effort,
+    LinearModel,
+    TrainingProblem,
+    assess_now,
+    fit,
+    frontier,
+    make_model,
+    tighten,
+)
 
 DATA = make_disparate_data(1000, base_rates={"a": 0.6, "b": 0.3}, seed=0).dataset
 LIMIT = "disparate_impact >= 0.9"
@@ -107,3 +119,19 @@ def test_without_the_mixture_the_loss_is_minimised_alone():
     plain = fit(make_problem(), DATA.X, effort=Effort(mixture=0.0))
     assert "accuracy" not in phases(plain)
     assert plain.assessment.kept
+
+
+def test_sparse_rows_train_without_becoming_dense(monkeypatch):
+    rng = np.random.default_rng(0)
+    dense = (rng.random((200, 5)) < 0.3) * rng.normal(size=(200, 5))
+    cells = Cells.build((dense[:, 0] + 0.3 * rng.normal(size=200) > 0).astype(int), np.arange(200) % 2)
+    found = []
+    for X in (dense, sparse.csr_array(dense)):
+        problem = TrainingProblem(LinearModel(5), "cross_entropy", "demographic_parity <= 0.05", cells)
+        found.append(problem.evaluate(problem.rows(X)))
+    np.testing.assert_allclose(found[0].g, found[1].g, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(found[0].J.matrix(), found[1].J.matrix(), rtol=0, atol=1e-14)
+    wide = sparse.random_array((200, 10_000), density=1e-3, rng=rng, format="csr")
+    monkeypatch.setattr(sparse.csr_array, "toarray", None)
+    problem = TrainingProblem(LinearModel(10_000), "cross_entropy", LIMIT, cells, regularizers=[L2(0.01)])
+    assert fit(problem, wide).assessment.kept
