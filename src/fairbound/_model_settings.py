@@ -95,7 +95,7 @@ class Effort(Settings):
     mixture : float
         Share of the smoothed error in the objective, in [0, 1); the rest is the loss, which bounds the margins.
     touches : int
-        Largest number of solves that move the bounds by the gap between smoothed and exact values.
+        Largest number of moves of the bounds by the gap between smoothed and exact values.
     sample : int
         Rows of the sample on which a fit of more than twice as many rows begins; a twentieth of the rows if that is
         more.
