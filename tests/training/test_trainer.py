@@ -504,17 +504,17 @@ class TestALoopOfOnesOwn:
         problem = TrainingProblem(module, "binary_cross_entropy", [DisparateImpact(0.8)], CELLS)
         rows = problem.rows(DATA.X)
         before, _ = problem.values(rows)
-        optimizer = StochasticSQP(module.parameters(), lr=0.5)
+        optimizer, beyond = StochasticSQP(module.parameters(), lr=0.5), []
         for _ in range(20):
             for batch in StratifiedBatches(rows, 200, constraints=constraints, generator=generator(4)):
                 record = optimizer.step(lambda batch=batch: problem.evaluate(batch))
                 assert isinstance(record, StepRecord)
+                # On the rows of the constraints: a third of 600 rows says little about the others.
+                beyond.append(float(problem.values(batch)[1].max()))
         after, _ = problem.values(rows)
         assert after < before
-        _, c = problem.values(batch)  # on the rows of the constraints: a third of 600 rows says little about the others
-        # The same loop without limits ends at 0.13.  The last of 60 noisy steps is not exact: starts that differ by
-        # 1e-7 end between 0.004 and 0.028.
-        assert float(c.max()) < 0.13 / 4
+        # The same loop without limits ends at 0.13.  Single steps are noisy: the mean of the last 20 is not.
+        assert np.mean(beyond[-20:]) < 0.13 / 4
 
     def test_the_full_batch_is_a_batch(self):
         module = make_model(N_INPUTS, generator=generator(1))

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -32,7 +33,7 @@ from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import History, TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows
-from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
+from fairbound.training.smoothed import FACTOR, MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
 from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
@@ -40,6 +41,8 @@ HistoryCallback = Callable[[dict[str, Any]], bool | None]
 SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 """A limit may have two rows to spare when the fit ends, plus 10% of √n: a fifth of the standard error of a count."""
 
+RUNGS = 3
+"""Solves that meet the limits; the second and third only where no model keeps them."""
 
 NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-5, patience=1, follow=2.0)
 """Newton steps converge quadratically: a step that gains less than 1e-5 of the merit is the last useful one."""
@@ -103,7 +106,7 @@ class Continuation:
         self.optima: list[Array] = []
         self.free_optima: list[Array] = []
         self.stopped = False
-        self._samples: dict[int, Rows] = {}
+        self._samples: WeakKeyDictionary[Rows, Rows] = WeakKeyDictionary()
         self.forget_counts()
 
     def own(self, problem: TrainingProblem) -> TrainingProblem:
@@ -195,13 +198,24 @@ class Continuation:
             self.multipliers = multipliers
 
     def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: WarmStart | None) -> None:
-        """Solve on all rows; then move the bounds by the gap until the decisions keep the limits with few to spare.
+        """Solve on all rows and touch the limits; if no model keeps them, again at narrower bandwidths.
+
+        A narrower bandwidth has a smaller gap, which jumps less from point to point.
+        """
+        for _ in range(RUNGS):
+            solution = self.solve("exact", stage, width, mixture, warm=warm)
+            if solution is None or not stage.problem.system.n_rows:
+                return
+            self._touch_limits(stage, width, mixture, solution)
+            if self.archive.kept:
+                return
+            warm, width = solution.warm_start, width / FACTOR
+
+    def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> None:
+        """Move the bounds by the gap until the decisions keep the limits with few rows to spare.
 
         A move takes one quadratic program, with the derivatives at the solution, and one pass that counts decisions.
         """
-        solution = self.solve("exact", stage, width, mixture, warm=warm)
-        if solution is None or not stage.problem.system.n_rows:
-            return
         start = stage.local(self.w)
         here = SmoothedProgram(stage.problem, stage.rows, width, mixture).evaluate(start)
         self.evaluations += 1
@@ -288,10 +302,10 @@ class Continuation:
         size = max(self.effort.sample, total // 20)
         if total <= 2 * size:
             return rows
-        if id(rows) not in self._samples:
+        if rows not in self._samples:
             counts = np.maximum(np.ceil(sizes * (size / total)).astype(np.int64), size // (4 * len(sizes)))
-            self._samples[id(rows)] = rows.sample(np.minimum(counts, sizes), np.random.default_rng(0).permutation)
-        return self._samples[id(rows)]
+            self._samples[rows] = rows.sample(np.minimum(counts, sizes), np.random.default_rng(0).permutation)
+        return self._samples[rows]
 
     # The end of a fit.
 
