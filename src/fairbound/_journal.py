@@ -174,7 +174,7 @@ class Journal:
         """Return the first line of the file, empty if there is none; refuse a file that is not a journal."""
         if not os.path.lexists(self.path):
             return b""
-        start, header = json.dumps({MARK: VERSION}).encode()[:-3], b" "
+        start, header = json.dumps({MARK: VERSION}).encode()[:-2], b" "
         if self.path.is_file():
             with self.path.open("rb") as file:
                 header = file.readline(2**16)
@@ -186,7 +186,8 @@ class Journal:
 
     def _open(self) -> None:
         """Open and lock the file; raise an error if another process uses it.  A lock ends with its process."""
-        self._file = self.path.open("r+b" if self.path.exists() else "w+b")
+        self.path.touch()
+        self._file = self.path.open("r+b")
         try:
             if fcntl is not None:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

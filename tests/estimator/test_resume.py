@@ -186,7 +186,7 @@ BATCHES = {"training__epochs": 2}
 def test_a_journal_is_not_taken_for_that_of_another_model_with_the_same_parameters(before, after, tmp_path):
     path = tmp_path / "fit.journal"
     path.write_bytes(whole_journal(path, lambda passes: fitted(before, passes))[1])
-    with refused("fit.journal", "another run", "pass 1 ", "delete the file"):
+    with refused("fit.journal", "another run", "step 1 ", "delete the file"):
         fitted(after, path)
 
 
