@@ -18,12 +18,15 @@ import contextlib
 import json
 import os
 import struct
+import sys
 import time
 import warnings
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Self
+
+import numpy as np
 
 from fairbound._errors import InputError, JournalWarning
 
@@ -39,12 +42,17 @@ MARK, VERSION = "fairbound journal", 2
 _HEAD = struct.Struct("<Q16s16s")
 
 
-def digest(*parts: bytes | memoryview) -> bytes:
-    """Return 16 bytes that identify the parts, in their order and with their lengths."""
+def digest(*parts: Any) -> bytes:
+    """Return 16 bytes that identify bytes, arrays and other values, in their order; a value by how it is printed."""
     found = blake2b(digest_size=16)
-    for part in parts:
-        found.update(struct.pack("<Q", memoryview(part).nbytes))
-        found.update(part)
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        for part in parts:
+            if isinstance(part, np.ndarray):
+                found.update(f"{part.dtype}{part.shape}".encode())
+                found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+            else:
+                stated = part if isinstance(part, bytes) else str(part).encode()
+                found.update(f"{len(stated)} ".encode() + stated)
     return found.digest()
 
 

@@ -87,15 +87,6 @@ class Archive:
         if assessment.kept:
             self.constants.append(Candidate(w.copy(), assessment.accuracy, (-assessment.accuracy, 0.0)))
 
-    @property
-    def held(self) -> tuple[list[Candidate], Candidate | None, float | None]:
-        """Return what offers change; assign it to restore them."""
-        return self.kept, self.nearest, self.least_loss
-
-    @held.setter
-    def held(self, found: tuple[list[Candidate], Candidate | None, float | None]) -> None:
-        self.kept, self.nearest, self.least_loss = found
-
     def _rank(self, w: Floats, assessment: Assessment) -> tuple[float, float]:
         if self.judge is not None:
             return self.judge(w), 0.0

@@ -14,7 +14,6 @@ Many rows: the continuation runs on a sample, and its last steps on all rows.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -42,8 +41,8 @@ HistoryCallback = Callable[[dict[str, Any]], bool | None]
 
 T = TypeVar("T")
 
-Solved = tuple[Solution, History, tuple[list[Candidate], Candidate | None, float | None] | None]
-"""What a solve leaves: its solution, its rows of the history, and what the archive held at its end."""
+Solved = tuple[Solution, History, list[Candidate], Candidate | None, float | None]
+"""What a solve leaves: its solution, its rows of the history, and `kept`, `nearest`, `least_loss` of the archive."""
 
 SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 """A limit may have two rows to spare when the fit ends, plus 10% of √n: a fifth of the standard error of a count."""
@@ -226,7 +225,7 @@ class Continuation:
         """
         start = stage.local(self.w)
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
-        here = self._remember(stage.problem, start, f"exact {width} {mixture}", lambda: program.evaluate(start))
+        here = self._remember(stage.problem, start, ("exact", width, mixture), lambda: program.evaluate(start))
         self.evaluations += 1
         metric = solution.warm_start.hessian
         assert metric is not None
@@ -274,7 +273,7 @@ class Continuation:
         watch = None if archive is None else lambda w, found: archive.offer(stage.lift(w), found)
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture, watch)
         solver = replace(NEWTON if program.hessian else QUASI_NEWTON, max_iterations=self.effort.iterations)
-        first = len(self.history)
+        first, held = len(self.history), archive or Archive()
 
         def after_iteration(record: IterationRecord, w: Array) -> bool:
             self.w = stage.lift(w)  # an interrupt leaves this point in the model
@@ -284,16 +283,16 @@ class Continuation:
 
         def run() -> Solved:
             solution = solver.solve(program, stage.local(self.w), after_iteration, warm_start=warm)
-            return replace(solution, history=[]), self.history[first:], None if archive is None else archive.held
+            return replace(solution, history=[]), self.history[first:], held.kept, held.nearest, held.least_loss
 
         def replay(found: Solved) -> None:
             self.given.assign(stage.lift(found[0].w))
             for row in found[1]:
                 self.log(name, row)
-            if archive is not None and found[2] is not None:
-                archive.held = found[2]
+            held.kept, held.nearest, held.least_loss = found[2:]
 
-        what = f"{name} {width} {mixture} {bool(stage.rows.halves)} {self.judge and self.judge(self.w)}"
+        judged = self.judge(self.w) if self.judge is not None and self.base.passes.recorded else None
+        what = name, width, mixture, bool(stage.rows.halves), judged
         solution = self._remember(stage.problem, self.w, what, run, replay)[0]
         self.w = stage.lift(solution.w)
         if not stage.rows.halves:  # passes over a sample do not count
@@ -330,15 +329,15 @@ class Continuation:
         self,
         problem: TrainingProblem,
         w: Array,
-        what: str,
+        what: object,
         compute: Callable[[], T],
         restore: Callable[[T], None] | None = None,
     ) -> T:
         """Return what is computed at `w` under the limits of `problem`, or what the journal of a killed run has."""
 
         def key() -> bytes:
-            bounds = problem.system.lower.tobytes() + problem.system.upper.tobytes()
-            return digest(self.identity, w.tobytes(), bounds, f"{what} {problem.system.constraints}".encode())
+            system = problem.system
+            return digest(self.identity, w, what, system.lower, system.upper, system.constraints)
 
         return problem.passes.remember(key, compute, restore)
 
@@ -347,9 +346,8 @@ class Continuation:
         problem, draw = self.base, np.random.default_rng(0)
         z = draw.normal(size=(64, len(problem.cells.outcomes)))
         losses = problem.loss.values(z, draw.integers(problem.cells.n_labels, size=len(z)))
-        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-            settings = problem.regularizers, problem.threshold, problem.chunk_rows, self.effort, self.precision
-            return digest(self.rows.digest, problem.model.digest(), losses.tobytes(), str(settings).encode())
+        settings = problem.regularizers, problem.threshold, problem.chunk_rows, self.effort, self.precision
+        return digest(self.rows.digest, problem.model.digest(), losses, settings)
 
     def _sample(self, rows: Rows) -> Rows:
         """Return a sample of many rows, drawn by a fixed seed, with small cells whole; the rows themselves if few."""

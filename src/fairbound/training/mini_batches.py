@@ -180,9 +180,9 @@ class MiniBatches:
 
     def _key(self, phase: str, epoch: int, problem: TrainingProblem) -> bytes:
         """Return a digest of everything that an epoch depends on: its starting point, rows, draws and settings."""
-        draws = self.generator.get_state().numpy().tobytes()
+        draws = self.generator.get_state().numpy()
         settings = phase, epoch, self.batches.counts.tolist(), problem.system.constraints
-        return digest(self.state.identity, problem.model.digest(), draws, str(settings).encode())
+        return digest(self.state.identity, problem.model.digest(), draws, settings)
 
 
 def refuse_batch_statistics(modes: LayerModes) -> None:

@@ -24,7 +24,6 @@ from fairbound.training.modules import (
     flatten,
     trainable,
 )
-from fairbound.training.passes import array_digest
 from fairbound.training.sweep import Cotangents
 
 
@@ -111,7 +110,7 @@ class NetworkModel(Model):
     def digest(self) -> bytes:
         """Return a digest of the layers and of all parameters and buffers."""
         tensors = (*self.module.parameters(), *self.module.buffers())
-        return digest(str(self.module).encode(), array_digest(*(tensor.detach().cpu().numpy() for tensor in tensors)))
+        return digest(self.module, *(tensor.detach().cpu().numpy() for tensor in tensors))
 
     def set_evaluation_mode(self) -> None:
         """Set the module to evaluation mode."""

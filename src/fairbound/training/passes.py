@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
-from fairbound._errors import InputError
 from fairbound._files import check_name
-from fairbound._journal import SECONDS, Journal, digest
+from fairbound._journal import SECONDS, Journal
 from fairbound._version import __version__
 
 if TYPE_CHECKING:
@@ -130,26 +129,21 @@ def present_processes() -> Processes | None:
     return Processes.present()
 
 
-def run_facts(processes: int = 1) -> dict[str, str | int]:
-    """Return versions and numbers of threads and processes; the last bits of a fit depend on them."""
-    return {
+def open_journal(
+    path: str | os.PathLike[str], *, resume: bool = True, seconds: float = SECONDS, processes: int = 1
+) -> Journal:
+    """Return the journal at a path, which is written every few seconds; with `resume`, an existing one is continued.
+
+    Its facts are versions and the numbers of threads and processes; the last bits of a fit depend on them.
+    """
+    check_name(path)
+    facts = {
         "fairbound": __version__,
         **{name: metadata.version(name) for name in ("numpy", "scipy")},
         "threads": max((each["num_threads"] for each in threadpool_info()), default=1),
         "processes": processes,
     }
-
-
-def open_journal(
-    path: str | os.PathLike[str], *, resume: bool = True, seconds: float | None = None, processes: int = 1
-) -> Journal:
-    """Return the journal at a path, which is written every few seconds; with `resume`, an existing one is continued."""
-    check_name(path)
-    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait for its other end
-        raise InputError(
-            "{path} is not a journal of fairbound.", "Name another file, or move it away.", path=os.fspath(path)
-        )
-    return Journal(path, run_facts(processes), resume=resume, seconds=SECONDS if seconds is None else seconds)
+    return Journal(path, facts, resume=resume, seconds=seconds)
 
 
 @contextmanager
@@ -165,12 +159,3 @@ def resumed(source: str | os.PathLike[str] | Passes | None, processes: Processes
     else:
         with open_journal(source, processes=1 if processes is None else processes.count) as journal:
             yield Passes(journal, processes)
-
-
-def array_digest(*arrays: NDArray[Any]) -> bytes:
-    """Return a digest of the values, shapes and types of arrays."""
-    parts: list[bytes | memoryview] = []
-    for array in arrays:
-        packed = np.ascontiguousarray(array)
-        parts += [f"{packed.dtype}{packed.shape}".encode(), packed.reshape(-1).view(np.uint8).data]
-    return digest(*parts)
