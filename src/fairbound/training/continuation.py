@@ -291,8 +291,7 @@ class Continuation:
                 self.log(name, row)
             held.kept, held.nearest, held.least_loss = found[2:]
 
-        judged = self.judge(self.w) if self.judge is not None and self.base.passes.recorded else None
-        what = name, width, mixture, bool(stage.rows.halves), judged
+        what = name, width, mixture, bool(stage.rows.halves)
         solution = self._remember(stage.problem, self.w, what, run, replay)[0]
         self.w = stage.lift(solution.w)
         if not stage.rows.halves:  # passes over a sample do not count
@@ -347,7 +346,7 @@ class Continuation:
         z = draw.normal(size=(64, len(problem.cells.outcomes)))
         losses = problem.loss.values(z, draw.integers(problem.cells.n_labels, size=len(z)))
         settings = problem.regularizers, problem.threshold, problem.chunk_rows, self.effort, self.precision
-        return digest(self.rows.digest, problem.model.digest(), losses, settings)
+        return digest(self.rows.digest, problem.passes.others, problem.model.digest(), losses, settings)
 
     def _sample(self, rows: Rows) -> Rows:
         """Return a sample of many rows, drawn by a fixed seed, with small cells whole; the rows themselves if few."""

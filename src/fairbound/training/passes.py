@@ -45,6 +45,8 @@ class Passes:
     ----------
     recorded : bool
         Whether there is a journal, in any process.
+    others : bytes
+        A digest of rows that are not trained on, but decide on the model or appear in the history.
     stopped : bool
         Whether a callback has ended a fit early, in any process.
     """
@@ -53,6 +55,7 @@ class Passes:
         self, journal: Journal | None = None, processes: Processes | None = None, *, rounded: bool = True
     ) -> None:
         self.journal, self.processes, self.rounded, self.stopped = journal, processes, rounded, False
+        self.others = b""
         self.recorded, self._taking = journal is not None, journal is not None and journal.found
         if processes is not None:
             self.recorded, self._taking = processes.first(lambda: (self.recorded, self._taking))
