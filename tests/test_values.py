@@ -26,7 +26,7 @@ def test_as_by_sorting(array):
 def test_combinations_of_columns_as_by_sorting(rows):
     y = np.arange(len(rows)) % 2
     columns = {name: np.array(column) for name, column in zip("pqr", zip(*rows, strict=True), strict=True)}
-    cells = Cells.count(y, columns, groups="both")
+    cells = Cells.build(y, columns, groups="both")
     codes = np.stack([np.unique(column, return_inverse=True)[1] for column in columns.values()], axis=1)
     _, atom = np.unique(codes, axis=0, return_inverse=True)
     np.testing.assert_array_equal(np.asarray(cells.index), atom.reshape(-1) * 2 + y)

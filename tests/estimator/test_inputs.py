@@ -362,10 +362,10 @@ def test_a_data_set_is_not_its_inputs(law):
 
 def test_words_that_nobody_encodes():
     frames, y, _ = as_kinds()
-    with refused("'job'", "words", "preprocessing="):
+    with refused("'job'", "words", "encoder="):
         quick(encoder=None).fit(frames["pandas"][["income", "job"]], y)
     chosen = ColumnTransformer([("same", "passthrough", ["income", "job"])])
-    with pytest.raises(ValueError, match=r"preprocessing=ColumnTransformer\(...\), column number 1 holds"):
+    with pytest.raises(ValueError, match=r"encoder=ColumnTransformer\(...\), column number 1 holds"):
         quick(encoder=chosen).fit(frames["pandas"], y)
 
 
@@ -403,12 +403,10 @@ def test_inputs_are_read_only_once():
 
 
 def test_many_rows_are_encoded_in_parts(monkeypatch):
-    from fairbound.estimator import predictor
-
     frames, y, _ = as_kinds()
     clf = ConstrainedClassifier().fit(frames["polars"], y)
     whole = {name: clf.predict_proba(X) for name, X in frames.items()}
-    monkeypatch.setattr(predictor, "ENCODED_AT_ONCE", 50)
+    monkeypatch.setattr("fairbound.estimator.classifier.ENCODED_AT_ONCE", 50)
     for name, X in frames.items():
         assert (clf.predict_proba(X) == whole[name]).all()
 

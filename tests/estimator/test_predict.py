@@ -229,7 +229,7 @@ def test_coefficients_of_categories_and_missing_values():
 
 def test_only_linear_models_have_coefficients(network):
     assert not hasattr(network, "coef_")
-    with pytest.raises(AttributeError, match=r"linear \(hidden=\(\), no module\)"):
+    with pytest.raises(AttributeError, match=r"linear \(hidden=\(\)\)"):
         _ = network.intercept_
 
 

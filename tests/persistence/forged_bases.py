@@ -17,7 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from mutations import forged_json  # beside this program
+
+sys.path.append(str(Path(__file__).parents[2]))
+from tests.persistence.mutations import forged_json  # beside this program
 
 WORDS = ["-1", "0", "1", "2", "7", "999", "-999", "2147483647", "-2147483648", "4294967296", "9999999999999", "1e308"]
 WORDS += ["nan", "inf", "", "x", "0.5", "-0.5", "1_0", "40000000000"]

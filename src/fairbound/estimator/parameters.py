@@ -63,7 +63,8 @@ def checked(estimator: Any) -> Any:
     own = callable(estimator.hidden)
     found.hidden, found.module = ((), estimator.hidden) if own else (estimator.hidden, None)
     encoder = estimator.encoder
-    if not (encoder is None or encoder == "auto" or (hasattr(encoder, "fit") and hasattr(encoder, "transform"))):
+    known = encoder is None or (isinstance(encoder, str) and encoder == "auto")
+    if not (known or (hasattr(encoder, "fit") and hasattr(encoder, "transform"))):
         raise InputTypeError(
             "{encoder=value} must be auto, None, or a transformer with fit and transform.", value=encoder
         )

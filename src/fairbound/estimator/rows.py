@@ -118,7 +118,7 @@ def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *
     concerned = [str(limit) for limit in limits if limit.depends_on_positive]
     if len(classes) != 2 or not concerned or conventional_positive(classes) is not None:
         return
-    negative, positive = classes
+    negative, positive = (each.item() if isinstance(each, np.generic) else each for each in classes)
     message = Message(
         "{who} takes {positive!r} for the positive label, because it comes after {negative!r} in sorted order. The "
         "meaning of {limits} depends on it: name the favourable label with {pos_label=negative} or "

@@ -39,7 +39,7 @@ def as_logits(output: Array, n_labels: int) -> Array:
     """Return the outputs of a model as logits of shape (n, D): D = 1 for two classes, C for more."""
     if output.ndim == 0:
         raise ValueError("The module returned a single number: it must give one row of outputs per row of inputs.")
-    z = output[:, None] if output.ndim == 1 else output.reshape(len(output), -1)
+    z = output[:, None] if output.ndim == 1 else output.reshape(len(output), math.prod(output.shape[1:]))
     if n_labels == 2 and z.shape[1] == 2:
         z = z[:, 1:].astype(np.float64) - z[:, :1].astype(np.float64)
     expected = 1 if n_labels == 2 else n_labels

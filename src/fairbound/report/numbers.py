@@ -24,6 +24,7 @@ def rate(value: float | None) -> str:
 def estimate(found: Any) -> str:
     """Return a value with its interval, if it has one.
 
+    >>> from fairbound.evaluation import Estimate
     >>> estimate(Estimate(0.5, 0.25, 0.75)), estimate(Estimate(0.5)), estimate(Estimate())
     ('0.500 (0.250 to 0.750)', '0.500', 'undefined')
     """
@@ -40,6 +41,7 @@ def interval(found: Any, write: Callable[[float | None], str] = rate) -> str:
 def accuracy(found: Any) -> str:
     """Return an accuracy in percent with its interval, if it has one.
 
+    >>> from fairbound.evaluation import Estimate
     >>> accuracy(Estimate(0.5, 0.25, 0.75))
     '50.00% (25.00% to 75.00%)'
     """
