@@ -211,9 +211,6 @@ def _arguments(message: Message) -> Iterator[str]:
             yield from _arguments(inner) if isinstance(inner, Message) else ()
 
 
-# --- warnings --------------------------------------------------------------------------------------------------------
-
-
 class LimitWarning(UserWarning):
     """A limit is not kept, is hardly meaningful, or does not cover every group."""
 
@@ -236,11 +233,6 @@ class JournalWarning(UserWarning):
 
 class SmallGroupWarning(LimitWarning):
     """Small groups were left out of the limits; the result of the fit lists them."""
-
-
-# --- extras ---------------------------------------------------------------------------------------------------------
-
-# The error for a missing optional package: it says what to install.
 
 
 def missing_extra(what: str, packages: str, extra: str) -> ImportError:

@@ -17,28 +17,18 @@ from fairbound._errors import InputError, NameOf, python_name, render
 from fairbound._model_settings import Callback
 from fairbound._settings import takes
 from fairbound._study_settings import StudyChoices
-from fairbound._words import TextTable, page_as_html, page_as_text
+from fairbound._text_tables import TextTable, page_as_html, page_as_text
 from fairbound.data import Dataset, count_rows
 from fairbound.evaluation import Repeats
 from fairbound.fairness import Constraint, shortest
+from fairbound.studies.first_look import columns_taken, label_values, remarks
+from fairbound.studies.fit_notes import base_notes, collected_warnings, scattered_columns, small_group_notes
 from fairbound.studies.folder import write_study
 from fairbound.studies.importance import explain
 from fairbound.studies.judged import scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
-from fairbound.studies.parts import (
-    Part,
-    Parts,
-    base_notes,
-    check_limited_columns,
-    collected_warnings,
-    columns_taken,
-    label_values,
-    remarks,
-    scattered_columns,
-    small_group_notes,
-    with_sensitive,
-)
-from fairbound.studies.plan import choose_model
+from fairbound.studies.model_choice import choose_model
+from fairbound.studies.parts import Part, Parts, check_limited_columns, with_sensitive
 from fairbound.studies.reproduction import reproduction_of, study_lock
 from fairbound.studies.settings import Stage, StudySettings, make_base, named_stages, with_floors
 from fairbound.studies.summary import Summary
