@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, argument
+from fairbound._errors import InputError, argument, both_given
 from fairbound._weights import scale_weights
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
@@ -182,9 +182,7 @@ def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -
     """Return the positions of the columns of X that hold the groups; empty if groups are given separately."""
     named, said = params.sensitive_columns, argument("sensitive_columns")
     if sensitive_features is not None and named is not None:
-        raise InputError(
-            "The groups are given twice, by {sensitive_columns=} and by {sensitive_features=}.", "Leave one out."
-        )
+        raise both_given(argument("sensitive_columns"), argument("sensitive_features"), "what the groups are")
     if isinstance(sensitive_features, str):
         named, said = sensitive_features, argument("sensitive_features")
     elif _are_names(sensitive_features, inputs):

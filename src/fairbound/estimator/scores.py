@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fairbound._errors import InputError, argument
+from fairbound._errors import InputError, argument, both_given
 from fairbound.estimator.base_kinds import check_base
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.chosen_encoder import fitted_encoder
@@ -172,10 +172,11 @@ def fit_scores(
     if data.base_score is not None:
         fitted = params.base.classifier if isinstance(params.base.classifier, FittedBase) else None
         if params.base.classifier is not fitted:
-            raise InputError(
-                "{base=} and {base_score=} are both given.",
-                "Leave one of them out, or give the {attribute} of a fitted model as the base of other rows.",
-                attribute="base_",
+            raise both_given(
+                argument("base"),
+                argument("base_score"),
+                "how rows are scored",
+                "Leave one of them out, or give the attribute `base_` of a fitted model as the base of other rows.",
             )
         if fitted is not None:
             check_classes(fitted, cells)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
-from fairbound._errors import InputError, Message, PositiveLabelWarning
+from fairbound._errors import Message, PositiveLabelWarning, argument, both_given
 from fairbound._values import as_array, as_values, in_order, with_gaps
 from fairbound._weights import check_weights, scale_weights
 from fairbound.data import as_word, is_missing
@@ -81,12 +81,7 @@ def stated_positive(stated: Any, own: str | None, *, is_stated: bool) -> str | N
     if stated is None:
         return own
     if is_stated and as_word(stated) != own:
-        raise InputError(
-            "{pos_label=value} contradicts {positive=}, which makes {own!r} the positive label.",
-            "Leave out one of them.",
-            value=stated,
-            own=own,
-        )
+        raise both_given(argument("pos_label", stated), argument("positive", own), "which label is positive")
     return as_word(stated)
 
 

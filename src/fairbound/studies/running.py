@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fairbound._errors import InputError, NameOf, python_name, render
+from fairbound._errors import UNWEIGHTED, NameOf, against_confidence, argument, python_name, render
 from fairbound._model_settings import Callback
 from fairbound._settings import takes
 from fairbound._study_settings import StudyChoices
@@ -130,7 +130,7 @@ class Study:
 
     def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
         if settings.confidence is not None and data.weight is not None:
-            raise InputError("{confidence=} needs rows of equal weight.", "Read the data without {weight=}.")
+            raise against_confidence(argument("weight"), UNWEIGHTED)
         check_limited_columns(settings.limits, data, settings.groups.combine)
         if held_out is not None:
             held_out = with_sensitive(held_out, list(data.sensitive))
