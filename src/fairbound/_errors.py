@@ -256,7 +256,7 @@ class InputScaleWarning(UserWarning):
 
 
 class JournalWarning(UserWarning):
-    """The journal of a run cannot be written any further, so the run can be resumed from an earlier pass only."""
+    """The journal of a run cannot be written any further, so the run can be resumed from an earlier solve only."""
 
 
 class SmallGroupWarning(LimitWarning):

@@ -5,8 +5,12 @@ A kill leaves the beginning of the journal's file, so a file that is cut at some
 
 from __future__ import annotations
 
+import os
+import pickle
 import warnings
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -186,8 +190,42 @@ BATCHES = {"training__epochs": 2}
 def test_a_journal_is_not_taken_for_that_of_another_model_with_the_same_parameters(before, after, tmp_path):
     path = tmp_path / "fit.journal"
     path.write_bytes(whole_journal(path, lambda passes: fitted(before, passes))[1])
-    with refused("fit.journal", "another run", "pass 1 ", "delete the file"):
+    with refused("fit.journal", "another run", "step 1 ", "delete the file"):
         fitted(after, path)
+
+
+def watched_fit(path, rows_of_eval, callbacks=()):
+    """Fit with validation rows that choose the model and appear in its history."""
+    X, y, group = rows()
+    seen = (X[rows_of_eval], y[rows_of_eval], group[rows_of_eval])
+    training = replace(SHORT, early_stopping=True)
+    model = ConstrainedClassifier(LIMIT, encoder=None, training=training, callbacks=callbacks)
+    return model.fit(X[:2000], y[:2000], sensitive_features=group[:2000], eval_set=seen, resume=path)
+
+
+def test_callbacks_and_the_history_have_the_rows_of_finished_solves_and_other_validation_rows_are_refused(tmp_path):
+    path, before, after = tmp_path / "fit.journal", [], []
+    plain, content = whole_journal(path, lambda passes: watched_fit(passes, slice(2000, None), before.append))
+    path.write_bytes(content[: int(0.7 * len(content))])
+    found = watched_fit(path, slice(2000, None), after.append)
+    assert "eval accuracy" in plain.result_.history
+    assert found.result_.history.equals(plain.result_.history)
+    assert after == before
+    assert np.array_equal(parameters(found), parameters(plain))
+    path.write_bytes(content)
+    with refused("fit.journal", "another run"):
+        watched_fit(path, slice(2001, None))
+
+
+@pytest.mark.parametrize("content", [b"cos\nsystem\n(S'true'\ntR.", pickle.dumps(os.getcwd), pickle.dumps(Path)])
+def test_a_record_that_asks_for_code_is_refused(content, tmp_path):
+    """A journal is read by `pickle`, which runs whatever a file asks for, unless it is told what to refuse."""
+    path = tmp_path / "fit.journal"
+    journal = open_journal(path, seconds=0.0)
+    journal.add(b"k" * 16, content)
+    journal.close()
+    with open_journal(path) as journal, pytest.raises(pickle.UnpicklingError, match="which no run writes"):
+        Passes(journal).remember(lambda: b"k" * 16, lambda: None)
 
 
 def test_a_drawn_seed_cannot_be_resumed(tmp_path):

@@ -199,7 +199,7 @@ class Checkpoint:
         self.out, self.stated, self.output, self.processes = out, stated, output, processes
         self.interrupt = Interruptible()
         self.path = self.out.with_name(f"{self.out.name}.journal")
-        self.replaces = stated.resume and self.path.exists() and _was_interrupted(self.out)
+        self.replaces = stated.resume and _was_interrupted(self.out)
         if not self.replaces:
             refuse_existing(self.out)
         self._journal: Journal | None = None

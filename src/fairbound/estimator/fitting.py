@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from fairbound._journal import digest
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
@@ -169,8 +170,10 @@ class Fitting:
         watched = None if validation is None else self._watch(validation)
         eval_inputs = None if validation is None else self._numbers(validation)
         columns = None
-        if watched is not None and eval_inputs is not None:
+        if validation is not None and watched is not None and eval_inputs is not None:
             columns = partial(watched_columns, self.problem, eval_inputs, watched)
+            cells = watched.tally.cells
+            self.passes.others = digest(eval_inputs, cells.index, cells.weights, validation.loss_weights)
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
             "loss_weights": self.loss_weights,

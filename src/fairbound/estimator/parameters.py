@@ -94,7 +94,7 @@ def one_callback(
         return callbacks[0]  # there is nothing to add to its rows
 
     def each(row: dict[str, Any]) -> bool:
-        if columns is not None:
+        if columns is not None and "eval accuracy" not in row:  # a row from a journal has them
             row.update(columns())
         progress(row)
         said = [callback(row) for callback in callbacks]  # call all of them, whatever the first ones return

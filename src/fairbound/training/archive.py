@@ -29,11 +29,11 @@ Objective = Literal["accuracy", "loss"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A point w, its assessment, and its rank among the eligible models: less is better."""
+    """A point w, its accuracy, and its rank among the models that it competes with: less is better."""
 
     w: Floats
-    assessment: Assessment
-    rank: tuple[float, float] = (0.0, 0.0)
+    accuracy: float
+    rank: tuple[float, float]
 
 
 class Archive:
@@ -72,19 +72,20 @@ class Archive:
     def offer(self, w: Floats, assessment: Assessment) -> None:
         """Consider a point; w is copied if it is held."""
         if not assessment.kept:
-            if self.nearest is None or assessment.exact_violation < self.nearest.assessment.exact_violation:
-                self.nearest = Candidate(w.copy(), assessment)
+            rank = (assessment.exact_violation, 0.0)
+            if self.nearest is None or rank < self.nearest.rank:
+                self.nearest = Candidate(w.copy(), assessment.accuracy, rank)
             return
         self.least_loss = min(assessment.loss, math.inf if self.least_loss is None else self.least_loss)
         rank = self._rank(w, assessment)
         if len(self.kept) < self.SIZE or rank < self.kept[-1].rank:
-            self.kept.append(Candidate(w.copy(), assessment, rank))
+            self.kept.append(Candidate(w.copy(), assessment.accuracy, rank))
             self.kept = sorted(self.kept, key=lambda held: held.rank)[: self.SIZE]
 
     def offer_constant(self, w: Floats, assessment: Assessment) -> None:
         """Consider a constant prediction."""
         if assessment.kept:
-            self.constants.append(Candidate(w.copy(), assessment))
+            self.constants.append(Candidate(w.copy(), assessment.accuracy, (-assessment.accuracy, 0.0)))
 
     def _rank(self, w: Floats, assessment: Assessment) -> tuple[float, float]:
         if self.judge is not None:
@@ -95,9 +96,9 @@ class Archive:
 
     def ranked(self) -> list[Candidate]:
         """Return the models that keep the limits, best first."""
-        constants = sorted(self.constants, key=lambda held: -held.assessment.accuracy)
-        best = constants[0].assessment.accuracy if constants else -math.inf
-        accuracy = max((held.assessment.accuracy for held in self.kept), default=-math.inf)
+        constants = sorted(self.constants, key=lambda held: held.rank)
+        best = constants[0].accuracy if constants else -math.inf
+        accuracy = max((held.accuracy for held in self.kept), default=-math.inf)
         if self.judge is None and accuracy < best <= self.free_accuracy:
             return [*constants, *self.kept]
         return [*self.kept, *constants]

@@ -17,16 +17,17 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from fairbound._journal import digest
 from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, WarmStart, solve_qp
-from fairbound.training.archive import Archive, Judge, Objective
+from fairbound.training.archive import Archive, Candidate, Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
 from fairbound.training.phases import PHASES
@@ -37,6 +38,11 @@ from fairbound.training.smoothed import FACTOR, MOST_DENSE, Array, SmoothedProgr
 from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
+
+T = TypeVar("T")
+
+Solved = tuple[Solution, History, list[Candidate], Candidate | None, float | None]
+"""What a solve leaves: its solution, its rows of the history, and `kept`, `nearest`, `least_loss` of the archive."""
 
 SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 """A limit may have two rows to spare when the fit ends, plus 10% of √n: a fifth of the standard error of a count."""
@@ -107,6 +113,7 @@ class Continuation:
         self.free_optima: list[Array] = []
         self.stopped = False
         self._samples: WeakKeyDictionary[Rows, Rows] = WeakKeyDictionary()
+        self.identity = self._identify() if problem.passes.recorded else b""
         self.forget_counts()
 
     def own(self, problem: TrainingProblem) -> TrainingProblem:
@@ -125,8 +132,8 @@ class Continuation:
         """Minimise the loss without limits, on a sample of many rows first."""
         path = Archive(judge=self.judge)
         for rows in dict.fromkeys((self._sample(self.rows), self.rows)) if self.effort.free else ():
-            watch = path.offer if self.judge is not None and rows is self.rows else None
-            solution = self.solve("free", Stage(self.base, rows), 1.0, watch=watch)
+            archive = path if self.judge is not None and rows is self.rows else None
+            solution = self.solve("free", Stage(self.base, rows), 1.0, archive=archive)
             self.kkt = None if solution is None else solution.kkt
         self.free_points, self.free_optima = [held.w for held in path.kept], self.optima
         self.assess_free()
@@ -158,7 +165,7 @@ class Continuation:
         self.w = points[-1] if points else self.w
         whole = Stage(problem, self.rows)
         linear = last_layer(whole, self.w)
-        widths = bandwidths(linear.problem, linear.rows)
+        widths = self._remember(linear.problem, self.w, "bandwidths", lambda: bandwidths(linear.problem, linear.rows))
         if neighbour is not None and linear is whole:
             self.w, widths = neighbour, widths[-1:]
         mixture = self.effort.mixture if objective == "accuracy" else 0.0
@@ -217,7 +224,8 @@ class Continuation:
         A move takes one quadratic program, with the derivatives at the solution, and one pass that counts decisions.
         """
         start = stage.local(self.w)
-        here = SmoothedProgram(stage.problem, stage.rows, width, mixture).evaluate(start)
+        program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
+        here = self._remember(stage.problem, start, ("exact", width, mixture), lambda: program.evaluate(start))
         self.evaluations += 1
         metric = solution.warm_start.hessian
         assert metric is not None
@@ -227,9 +235,7 @@ class Continuation:
         step, active, inside = np.zeros_like(start), solution.multipliers != 0.0, None
         for _ in range(self.effort.touches):
             self.w = stage.lift(start + step)
-            stage.problem.assign(start + step)
-            found = assess_now(stage.problem, stage.rows)
-            self.value_evaluations += 1
+            found = self.assess(stage.problem, start + step, stage.rows)
             self.archive.offer(self.w, found)
             room = np.minimum(found.exact - here.lower, here.upper - found.exact)
             if found.kept and not bool((room[active] > few[active]).any()):
@@ -254,14 +260,20 @@ class Continuation:
         mixture: float = 0.0,
         *,
         warm: WarmStart | None = None,
-        watch: Callable[[Array, Assessment], None] | None = None,
+        archive: Archive | None = None,
     ) -> Solution | None:
-        """Solve one smoothed program from `w` and record its history; None if the callback has asked to stop."""
+        """Solve one smoothed program from `w` and record its history; None if the callback has asked to stop.
+
+        This is the step that a killed run repeats.  On all rows under limits, every point is offered to the archive.
+        """
         if self.stopped:
             return None
-        if watch is None and name != "free" and not stage.rows.halves:  # decisions on a sample prove nothing
-            watch = lambda w, found: self.archive.offer(stage.lift(w), found)  # noqa: E731
+        if archive is None and name != "free" and not stage.rows.halves:  # decisions on a sample prove nothing
+            archive = self.archive
+        watch = None if archive is None else lambda w, found: archive.offer(stage.lift(w), found)
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture, watch)
+        solver = replace(NEWTON if program.hessian else QUASI_NEWTON, max_iterations=self.effort.iterations)
+        first, held = len(self.history), archive or Archive()
 
         def after_iteration(record: IterationRecord, w: Array) -> bool:
             self.w = stage.lift(w)  # an interrupt leaves this point in the model
@@ -269,12 +281,22 @@ class Continuation:
                 self.given.assign(self.w)  # callbacks see the model of their row, not the last trial
             return self.log(name, record.as_dict() | program.history_columns(w, record.multipliers))
 
-        solver = replace(NEWTON if program.hessian else QUASI_NEWTON, max_iterations=self.effort.iterations)
-        solution = solver.solve(program, stage.local(self.w), after_iteration, warm_start=warm)
+        def run() -> Solved:
+            solution = solver.solve(program, stage.local(self.w), after_iteration, warm_start=warm)
+            return replace(solution, history=[]), self.history[first:], held.kept, held.nearest, held.least_loss
+
+        def replay(found: Solved) -> None:
+            self.given.assign(stage.lift(found[0].w))
+            for row in found[1]:
+                self.log(name, row)
+            held.kept, held.nearest, held.least_loss = found[2:]
+
+        what = name, width, mixture, bool(stage.rows.halves)
+        solution = self._remember(stage.problem, self.w, what, run, replay)[0]
         self.w = stage.lift(solution.w)
         if not stage.rows.halves:  # passes over a sample do not count
-            self.evaluations += program.evaluations
-            self.value_evaluations += program.value_evaluations
+            self.evaluations += solution.evaluations
+            self.value_evaluations += solution.value_evaluations
         if solution.status is Status.CONVERGED:
             self.optima.append(self.w.copy())
         return solution
@@ -289,11 +311,42 @@ class Continuation:
             self.base.passes.stop()
         return self.stopped
 
-    def assess(self, problem: TrainingProblem, w: Array) -> Assessment:
+    def assess(self, problem: TrainingProblem, w: Array, rows: Rows | None = None) -> Assessment:
         """Assess a point in one pass without gradients."""
         self.value_evaluations += 1
         problem.assign(w)
-        return assess_now(problem, self.rows)
+
+        def run() -> dict[str, Any]:
+            found = vars(assess_now(problem, self.rows if rows is None else rows))
+            return {name: value for name, value in found.items() if name not in ("system", "known")}
+
+        return Assessment(**self._remember(problem, w, "assess", run), system=problem.system)
+
+    # The journal.
+
+    def _remember(
+        self,
+        problem: TrainingProblem,
+        w: Array,
+        what: object,
+        compute: Callable[[], T],
+        restore: Callable[[T], None] | None = None,
+    ) -> T:
+        """Return what is computed at `w` under the limits of `problem`, or what the journal of a killed run has."""
+
+        def key() -> bytes:
+            system = problem.system
+            return digest(self.identity, w, what, system.lower, system.upper, system.constraints)
+
+        return problem.passes.remember(key, compute, restore)
+
+    def _identify(self) -> bytes:
+        """Return a digest of the rows, the model, the loss and the settings, by which a journal recognises the fit."""
+        problem, draw = self.base, np.random.default_rng(0)
+        z = draw.normal(size=(64, len(problem.cells.outcomes)))
+        losses = problem.loss.values(z, draw.integers(problem.cells.n_labels, size=len(z)))
+        settings = problem.regularizers, problem.threshold, problem.chunk_rows, self.effort, self.precision
+        return digest(self.rows.digest, problem.passes.others, problem.model.digest(), losses, settings)
 
     def _sample(self, rows: Rows) -> Rows:
         """Return a sample of many rows, drawn by a fixed seed, with small cells whole; the rows themselves if few."""

@@ -137,7 +137,7 @@ class MiniBatches:
         state, points = self.state, list[Floats]()
         stateful = {"module": problem.module, **stateful}
 
-        def run() -> None:
+        def run() -> bytes:
             self.modes.restore()
             if self.processes is not None:  # each process needs its own random numbers, for example in Dropout
                 torch.manual_seed(int(torch.randint(2**31, (1,), generator=self.generator)) + self.processes.rank)
@@ -147,8 +147,8 @@ class MiniBatches:
             finally:
                 problem.module.eval()
                 state.w = problem.current()  # also on an interrupt
-
-        def save() -> bytes:
+            if not problem.passes.recorded:
+                return b""
             found = {name: each.state_dict() for name, each in stateful.items()}
             draws = {"own": self.generator.get_state(), "global": torch.get_rng_state()}
             multipliers = None if self.multipliers is None else torch.from_numpy(self.multipliers)
@@ -169,7 +169,7 @@ class MiniBatches:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(torch.randint(2**31, (1,), generator=self.generator)))
             for epoch in range(epochs):
-                problem.passes.advance(partial(self._key, phase, epoch, problem), run, save, restore)
+                problem.passes.remember(partial(self._key, phase, epoch, problem), run, restore)
                 state.evaluations += 1
                 points.append(state.w)
                 found = state.assess(problem, state.w)
@@ -180,9 +180,9 @@ class MiniBatches:
 
     def _key(self, phase: str, epoch: int, problem: TrainingProblem) -> bytes:
         """Return a digest of everything that an epoch depends on: its starting point, rows, draws and settings."""
-        rows, draws = self.state.rows, self.generator.get_state().numpy().tobytes()
-        settings = phase, epoch, self.batches.counts.tolist(), problem.system.constraints, problem.regularizers
-        return digest(problem.point(rows), rows.digest, draws, f"{settings} {self.state.effort}".encode())
+        draws = self.generator.get_state().numpy()
+        settings = phase, epoch, self.batches.counts.tolist(), problem.system.constraints
+        return digest(self.state.identity, problem.model.digest(), draws, settings)
 
 
 def refuse_batch_statistics(modes: LayerModes) -> None:

@@ -18,8 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 from threadpoolctl import ThreadpoolController
 
 from fairbound._errors import need_torch
+from fairbound._journal import digest
 from fairbound.training.chunks import Floats, Slices
-from fairbound.training.passes import array_digest
 from fairbound.training.sweep import Cotangents
 
 Array = NDArray[Any]
@@ -242,7 +242,7 @@ class LinearModel(Model):
 
     def digest(self) -> bytes:
         """Return a digest of the parameters."""
-        return array_digest(self._w)
+        return digest(self._w)
 
     def constants(self, biases: Biases, rows: Any) -> list[Floats]:  # noqa: ARG002  (other models need rows)
         """Return the parameters of constant predictions: weights of zero, and biases."""

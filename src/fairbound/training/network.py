@@ -12,6 +12,7 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor, nn
 
+from fairbound._journal import digest
 from fairbound.training.chunks import Floats, Slices
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
 from fairbound.training.model import Array, Biases, LinearModel, Model
@@ -23,7 +24,6 @@ from fairbound.training.modules import (
     flatten,
     trainable,
 )
-from fairbound.training.passes import array_digest
 from fairbound.training.sweep import Cotangents
 
 
@@ -108,9 +108,9 @@ class NetworkModel(Model):
         engine.accumulate(torch.from_numpy(X), slices, _on_tensors(cotangents), torch.from_numpy(gradients))
 
     def digest(self) -> bytes:
-        """Return a digest of all parameters and buffers."""
+        """Return a digest of the layers and of all parameters and buffers."""
         tensors = (*self.module.parameters(), *self.module.buffers())
-        return array_digest(*(tensor.detach().cpu().numpy() for tensor in tensors))
+        return digest(self.module, *(tensor.detach().cpu().numpy() for tensor in tensors))
 
     def set_evaluation_mode(self) -> None:
         """Set the module to evaluation mode."""

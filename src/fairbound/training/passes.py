@@ -1,38 +1,40 @@
-"""Passes over all rows, in chunks; their totals are computed, or read from the journal of a killed run.
-
-Everything that a solver computes from all rows goes through `Passes.recorded`, as a flat vector of sums.  So a fit that
-reads these vectors from a journal reaches the same iterates, bit for bit, as the fit that wrote them.
-"""
+"""What all passes over the rows of a run share: the processes, the rounding of sums, and the journal of the solves."""
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
-from fairbound._errors import InputError
 from fairbound._files import check_name
-from fairbound._journal import SECONDS, Journal, digest
+from fairbound._journal import SECONDS, Journal
 from fairbound._version import __version__
 
 if TYPE_CHECKING:
     from fairbound.training.processes import Processes
 
+T = TypeVar("T")
+
+OF_ARRAYS = ("_reconstruct", "_frombuffer", "ndarray", "dtype", "scalar")
+"""What numpy calls when it reads arrays."""
+
 
 class Passes:
-    """The source of the totals of passes over all rows.
+    """What the passes over all rows have in common.
 
     Parameters
     ----------
     journal : Journal, optional
-        Results are read from it as long as it has any; later ones are added to it.
+        Results are taken from it as long as it has any; later ones are added to it.
     processes : Processes, optional
         The processes that share the fit, each with its own rows.  The first one has the journal.
     rounded : bool
@@ -41,6 +43,10 @@ class Passes:
 
     Attributes
     ----------
+    recorded : bool
+        Whether there is a journal, in any process.
+    others : bytes
+        A digest of rows that are not trained on, but decide on the model or appear in the history.
     stopped : bool
         Whether a callback has ended a fit early, in any process.
     """
@@ -49,9 +55,10 @@ class Passes:
         self, journal: Journal | None = None, processes: Processes | None = None, *, rounded: bool = True
     ) -> None:
         self.journal, self.processes, self.rounded, self.stopped = journal, processes, rounded, False
-        self._recorded, self._taking = journal is not None, journal is not None and journal.found
+        self.others = b""
+        self.recorded, self._taking = journal is not None, journal is not None and journal.found
         if processes is not None:
-            self._recorded, self._taking = processes.first(lambda: (self._recorded, self._taking))
+            self.recorded, self._taking = processes.first(lambda: (self.recorded, self._taking))
 
     def sum(self, totals: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of the totals of all processes."""
@@ -65,69 +72,55 @@ class Passes:
         """Return the values of the rows of all processes, those of the first process first."""
         return values if self.processes is None else np.concatenate(self.processes.gather(values))
 
-    def recorded(self, key: Callable[[], bytes], compute: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the totals of a pass, a flat float64 vector: from the journal, or computed and added to it.
+    def remember(
+        self, key: Callable[[], bytes], compute: Callable[[], T], restore: Callable[[T], None] | None = None
+    ) -> T:
+        """Return a result, the same in all processes: from the journal, or computed and added to it.
 
         Parameters
         ----------
         key : function
             Returns a digest of all that the result depends on.
         compute : function
-            Passes over the rows, and adds up the totals of all processes.
+            Returns numbers, arrays, and records of the solver.
+        restore : function, optional
+            Called with a result from the journal; it does what else `compute` would have done.
         """
-        name = key() if self._recorded else b""
-        found = self._recall(name)
-        if found is not None:
-            return np.frombuffer(found)
+        if not self.recorded:
+            return compute()
+        name, journal = key(), self.journal
+
+        def recall() -> bytes | None:
+            return None if journal is None else journal.recall(name)
+
+        if self._taking:
+            written = recall() if self.processes is None else self.processes.first(recall)
+            self._taking = written is not None
+            if written is not None:
+                found: T = _Results(io.BytesIO(written)).load()
+                if restore is not None:
+                    restore(found)
+                return found
         result = compute()
-        if self.journal is not None:
-            self.journal.add(name, result.tobytes())
+        if journal is not None:
+            journal.add(name, pickle.dumps(result))
         return result
-
-    def advance(
-        self,
-        key: Callable[[], bytes],
-        run: Callable[[], None],
-        save: Callable[[], bytes],
-        restore: Callable[[bytes], None],
-    ) -> None:
-        """Run a step that changes a state, such as an epoch of mini-batches; or restore the state that it left.
-
-        Parameters
-        ----------
-        key : function
-            Returns a digest of all that the new state depends on.
-        run : function
-        save, restore : functions
-            `save` returns the state, and `restore` sets it.
-        """
-        name = key() if self._recorded else b""
-        found = self._recall(name)
-        if found is not None:
-            restore(found)
-            return
-        run()
-        if self.journal is not None:
-            self.journal.add(name, save())
-
-    def _recall(self, name: bytes) -> bytes | None:
-        """Return the next result of the journal, in all processes; None if it has no more."""
-        if not self._taking:
-            return None
-        journal = self.journal
-        if self.processes is None:
-            assert journal is not None
-            found = journal.recall(name)
-        else:
-            found = self.processes.first(lambda: None if journal is None else journal.recall(name))
-        self._taking = found is not None
-        return found
 
     def stop(self) -> None:
         """Add no more results to the journal.  A stopped fit ends early; a resumed one must not end there again."""
         self.stopped = True
         if self.journal is not None:
             self.journal.stop()
+
+
+class _Results(pickle.Unpickler):
+    """Reads results: arrays, and records of the solver.  Other classes are refused, since they could run any code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        own = module.startswith("fairbound.sqp.") or module == "fairbound.training.archive"
+        if "." not in name and (own or (module.startswith("numpy") and name in OF_ARRAYS)):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"The journal has a {module}.{name}, which no run writes.")
 
 
 def present_processes() -> Processes | None:
@@ -139,26 +132,21 @@ def present_processes() -> Processes | None:
     return Processes.present()
 
 
-def run_facts(processes: int = 1) -> dict[str, str | int]:
-    """Return versions and numbers of threads and processes; the last bits of a fit depend on them."""
-    return {
+def open_journal(
+    path: str | os.PathLike[str], *, resume: bool = True, seconds: float = SECONDS, processes: int = 1
+) -> Journal:
+    """Return the journal at a path, which is written every few seconds; with `resume`, an existing one is continued.
+
+    Its facts are versions and the numbers of threads and processes; the last bits of a fit depend on them.
+    """
+    check_name(path)
+    facts = {
         "fairbound": __version__,
         **{name: metadata.version(name) for name in ("numpy", "scipy")},
         "threads": max((each["num_threads"] for each in threadpool_info()), default=1),
         "processes": processes,
     }
-
-
-def open_journal(
-    path: str | os.PathLike[str], *, resume: bool = True, seconds: float | None = None, processes: int = 1
-) -> Journal:
-    """Return the journal at a path, which is written every few seconds; with `resume`, an existing one is continued."""
-    check_name(path)
-    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait for its other end
-        raise InputError(
-            "{path} is not a journal of fairbound.", "Name another file, or move it away.", path=os.fspath(path)
-        )
-    return Journal(path, run_facts(processes), resume=resume, seconds=SECONDS if seconds is None else seconds)
+    return Journal(path, facts, resume=resume, seconds=seconds)
 
 
 @contextmanager
@@ -174,12 +162,3 @@ def resumed(source: str | os.PathLike[str] | Passes | None, processes: Processes
     else:
         with open_journal(source, processes=1 if processes is None else processes.count) as journal:
             yield Passes(journal, processes)
-
-
-def array_digest(*arrays: NDArray[Any]) -> bytes:
-    """Return a digest of the values, shapes and types of arrays."""
-    parts: list[bytes | memoryview] = []
-    for array in arrays:
-        packed = np.ascontiguousarray(array)
-        parts += [f"{packed.dtype}{packed.shape}".encode(), packed.reshape(-1).view(np.uint8).data]
-    return digest(*parts)

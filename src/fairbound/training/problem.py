@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,13 +21,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairbound._errors import InputError
-from fairbound._journal import digest
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, LimitValues, as_logits
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.chunks import Chunk, Floats
 from fairbound.training.losses import LossFunction, RowLoss, resolve_loss
 from fairbound.training.model import Model, as_model
-from fairbound.training.passes import Passes, array_digest
+from fairbound.training.passes import Passes
 from fairbound.training.regularizers import Regularizer, SquaredMeasure
 from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_numbers
 from fairbound.training.sweep import Sweep, SweepTotals, cell_sums, sampling_variance
@@ -108,7 +107,6 @@ class TrainingProblem:
         ]
         self.surrogates = self._all_surrogates(extra_surrogates)
         self.n_rows = len(cells)
-        self._function: list[bytes] = []  # shared by all problems that differ in their constraints only
 
     def _all_surrogates(self, extra: Sequence[DecisionSurrogate]) -> list[DecisionSurrogate]:
         """Return the surrogates of the constraints, those of the penalties, and the extra ones."""
@@ -205,7 +203,7 @@ class TrainingProblem:
     def with_model(self, model: Model, regularizers: Sequence[Regularizer] | None = None) -> TrainingProblem:
         """Return the same problem for another model."""
         other = copy.copy(self)
-        other.model, other._function = model, []
+        other.model = model
         other.regularizers = self.regularizers if regularizers is None else tuple(regularizers)
         return other
 
@@ -255,47 +253,16 @@ class TrainingProblem:
         """Pass over the rows once, in chunks."""
         totals = self._totals(rows, self.surrogates, gradients=gradients)
 
-        def add_all() -> Floats:
-            for chunk in rows.chunks(self.chunk_rows):
-                if gradients:
-                    add = partial(totals.add_with_cotangents, chunk)
-                    self.model.accumulate(chunk.X, chunk.slices, add, totals.gradients)
-                else:
-                    totals.add(chunk, self.model.outputs(chunk.X))
-            return self.passes.sum(totals.flat)
-
-        totals.flat[:] = self.recorded(rows, add_all, "sweep", self.surrogates, gradients)
+        for chunk in rows.chunks(self.chunk_rows):
+            if gradients:
+                add = partial(totals.add_with_cotangents, chunk)
+                self.model.accumulate(chunk.X, chunk.slices, add, totals.gradients)
+            else:
+                totals.add(chunk, self.model.outputs(chunk.X))
+        totals.flat[:] = self.passes.sum(totals.flat)
         if self.passes.rounded:
             totals.round_off()
         return totals.sweep(gradients=gradients)
-
-    def recorded(self, rows: Rows, compute: Callable[[], Floats], *what: object) -> Floats:
-        """Return the totals that `compute` finds at the current parameters; `what` identifies them in a journal."""
-        if rows.halves:  # a sample: the journal has no single steps, only the ends of epochs
-            return compute()
-        settings = (*what, type(self.loss).__name__, self.threshold, self.chunk_rows)
-        return self.passes.recorded(lambda: digest(self.point(rows), rows.digest, str(settings).encode()), compute)
-
-    def point(self, rows: Rows) -> bytes:
-        """Return a digest of the present parameters and buffers, and of what model and loss compute (`_probe`)."""
-        if not self._function:
-            self._function.append(self._probe(rows.few()))
-        return digest(self._function[0], self.model.digest())
-
-    def _probe(self, few: MatrixRows) -> bytes:
-        """Return a digest of what model and loss compute for a few rows, near the present parameters.
-
-        Two modules can have equal parameters and compute different functions, for example with another activation.  The
-        outputs reveal that.  They are computed near the parameters, not at them: a last layer of zeros would hide it.
-        """
-        before = self.current()
-        try:
-            self.assign(before + 0.1 * np.random.default_rng(0).normal(size=len(before)))
-            with self.model.evaluating():
-                logits = as_logits(self.model.outputs(few.X), self.cells.n_labels)
-            return array_digest(logits, self.loss.values(logits, few.labels))
-        finally:
-            self.assign(before)
 
     def logits(self, rows: Rows) -> Iterator[tuple[Chunk, NDArray[Any]]]:
         """Pass over the rows once, and yield each chunk with its logits."""

@@ -28,7 +28,6 @@ from fairbound._journal import digest
 from fairbound._weights import check_weights, scale_weights
 from fairbound.fairness import Cells
 from fairbound.training.chunks import Chunk, Floats, Slices, WeightParts
-from fairbound.training.passes import array_digest
 
 Permutation = Callable[[int], NDArray[np.int64]]
 """Returns the numbers below n in random order, such as the method `permutation` of a generator of numpy."""
@@ -110,10 +109,10 @@ class Rows(ABC):
     @cached_property
     def digest(self) -> bytes:
         """Return a digest of all rows and weights, by which a journal recognises them."""
-        found = [array_digest(np.array(self.offsets), self.cell_of_segment)]
+        found = [digest(np.array(self.offsets), self.cell_of_segment)]
         for chunk in self.chunks(DIGEST_ROWS):
             X = (chunk.X.data, chunk.X.indices, chunk.X.indptr) if sparse.issparse(chunk.X) else (chunk.X,)
-            found.append(array_digest(*X, chunk.labels, chunk.loss_weights, chunk.cell_weights))
+            found.append(digest(*X, chunk.labels, chunk.loss_weights, chunk.cell_weights))
         return digest(*found)
 
     def cuts(self, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:

@@ -239,16 +239,14 @@ def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
     cells, n_cells = problem.cells, problem.cells.n_cells
     sums = np.zeros((rows.n_segments, 4))  # of ω, ω|t|, ωt and ωt²
 
-    def add_all() -> Array:
-        for chunk, z in problem.logits(rows):
-            t = smoothed_step(problem, 1.0).margins(z).astype(np.float64, copy=False)
-            each = [np.ones(len(t)), np.abs(t).min(axis=1), t.mean(axis=1), np.square(t).mean(axis=1)]
-            chunk.add_sums(sums, np.stack(each, axis=1) * chunk.cell_weights[:, None])
-        total = problem.passes.sum(sums)
-        return round_off(total, GRID * float(cells.totals.sum())) if problem.passes.rounded else total
-
-    found = problem.recorded(rows, add_all, "spread").reshape(sums.shape)
-    by_cell = cell_sums(found[None], rows, n_cells)[0] / cells.row_weight
+    for chunk, z in problem.logits(rows):
+        t = smoothed_step(problem, 1.0).margins(z).astype(np.float64, copy=False)
+        each = [np.ones(len(t)), np.abs(t).min(axis=1), t.mean(axis=1), np.square(t).mean(axis=1)]
+        chunk.add_sums(sums, np.stack(each, axis=1) * chunk.cell_weights[:, None])
+    sums = problem.passes.sum(sums)
+    if problem.passes.rounded:
+        round_off(sums, GRID * float(cells.totals.sum()))
+    by_cell = cell_sums(sums[None], rows, n_cells)[0] / cells.row_weight
     distance = by_cell[:, 1] / np.maximum(by_cell[:, 0], 1.0)
     by_atom = by_cell.reshape(-1, cells.n_labels, 4).sum(axis=1)
     least = 0.0
