@@ -21,6 +21,7 @@ from fairbound._errors import InputError, InputTypeError, argument
 from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training, refuse_conflicts
 from fairbound._settings import Settings, check_parameter, check_settings, declared_settings, nested_parameters
 from fairbound._words import did_you_mean
+from fairbound.evaluation import AUTO
 from fairbound.fairness import Cells, Constraint, as_constraints
 from fairbound.training import present_processes as found_processes
 
@@ -69,10 +70,6 @@ def checked(estimator: Any) -> Any:
             "{encoder=value} must be auto, None, or a transformer with fit and transform.", value=encoder
         )
     return found
-
-
-AUTO = 2 / 3
-"""The probability that `margin="auto"` asks for: the limits are twice as likely to hold on new rows as to break."""
 
 
 def as_callbacks(stated: Any) -> list[Callback]:

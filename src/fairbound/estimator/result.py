@@ -201,9 +201,10 @@ class FitResult:
         if self.base is not None:
             notes.append(self.base.scored)
         notes += self.about_new_rows
-        notes.append(
-            self.claim or "Measures come from the model's own decisions on the training rows; unseen rows can differ."
-        )
+        if self.claim:
+            notes.append(self.claim)
+        elif self.base is None:
+            notes.append("Measures come from the model's own decisions on the training rows; unseen rows can differ.")
         return heading, tables, notes
 
     def _overview(self) -> TextTable:

@@ -222,7 +222,7 @@ class Outlook:
         """Train for tightened bounds until the limits as asked hold with the wanted probability; return the result.
 
         All fits start from the last model.  The models of the folds differ by chance, so the shift from training rows
-        to new rows is the mean of those of all rounds.
+        to new rows is the mean of those of all rounds.  A margin that makes the limits less likely to hold is dropped.
         """
         asked = self.problem.system
         if not (asked.n_rows and result.assessment.kept and self._trials) or result.stopped:
@@ -232,6 +232,7 @@ class Outlook:
         plain = self._present = self._rates(asked, decided)
         accuracy, shifts, reserve = self._accuracy(decided), [plain.shift], np.zeros(asked.n_rows)
         whole, found, reached, given, share = None, result, True, probability, 1.0
+        without = self.problem.current()
         for _ in range(ROUNDS):
             holds = self._present.forecast().holds or 0.0
             if found.stopped or abs(holds - probability) <= NEAR_ENOUGH or given < probability - NEAR_ENOUGH:
@@ -265,6 +266,9 @@ class Outlook:
                 solver=result.solver,
             )
         cost = accuracy - self._accuracy(decided)
+        if self._present.forecast().chance < plain.forecast().chance:
+            self.problem.assign(without)
+            self._present, found, reserve, cost = plain, result, np.zeros_like(reserve), 0.0
         self.margin = MarginResult(probability, plain.margins(reserve), reached, cost)
         return found
 

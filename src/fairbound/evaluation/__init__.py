@@ -9,6 +9,7 @@ from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, 
 from fairbound.evaluation.certificate import Certificate, certify, certify_tally
 from fairbound.evaluation.e_processes import MEMORIES, EProcesses
 from fairbound.evaluation.forecast import (
+    AUTO,
     Forecast,
     LimitForecast,
     LimitMargin,
@@ -41,6 +42,7 @@ from fairbound.evaluation.tally import WHOLES, Repeats, Tally
 from fairbound.evaluation.verdicts import LimitCertificate, Verdict, sides_in_words
 
 __all__ = [
+    "AUTO",
     "MEMORIES",
     "WHOLES",
     "Audit",

@@ -34,6 +34,9 @@ COVERAGE = 0.9
 PAIRS_AT_ONCE = 256
 """Pairs of groups that are compared at once, which bounds the memory."""
 
+AUTO = 2 / 3
+"""The probability that `margin="auto"` asks for: the limits are twice as likely to hold on new rows as to break."""
+
 CLEARLY_SHORT = 0.1
 """A margin falls short if the probability by the forecast is lower than the one asked for by more than this."""
 
@@ -113,7 +116,7 @@ class Forecast:
         if self.likely_broken:
             which = "the limit" if len(self.limits) == 1 else "a limit"
             found.append(f"On new rows {which} is more likely to break than to hold.")
-        if advise:
+        if advise and self.chance < AUTO:
             found[0] = f"{found[0][:-1]}; margin='auto' trains with room for new rows."
         return found
 
@@ -167,7 +170,8 @@ class MarginResult:
             cost = f"{100 * self.cost:.2f} points of accuracy" if self.cost > 0.0 else "no accuracy"
             found.append(f"By cross-validation this costs {cost} on new rows.")
         elif self.reached:
-            found.append(f"No margin is needed for a probability of {probability_text(self.probability)}.")
+            without = "" if forecast is None else f": without it the probability is {probability_text(forecast.chance)}"
+            found.append(f"There is no margin{without}.")
         if not self.reached:
             found.append("No model was found that keeps the limits with the whole margin.")
         if forecast is not None and self.falls_short(forecast):
