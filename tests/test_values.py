@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fairbound._values import distinct
+from fairbound._distinct import distinct
 from fairbound.fairness import Cells
 
 DTYPES = st.sampled_from(["bool", "int8", "int64", "uint8", "uint64", "<U3", "S2", "float64"])

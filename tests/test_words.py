@@ -10,19 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairbound import audit, certify
-from fairbound._words import (
-    EVERYONE,
-    TextTable,
-    as_text,
-    at_least,
-    at_most,
-    did_you_mean,
-    escaped_json,
-    for_spreadsheet,
-    group_text,
-    listed,
-    visible,
-)
+from fairbound._escapes import escaped_json, for_spreadsheet, visible
+from fairbound._text_tables import TextTable
+from fairbound._words import EVERYONE, as_text, at_least, at_most, did_you_mean, group_text, listed
 from fairbound.experiments.exhibits import plain_table
 from fairbound.report.figures import escaped as label
 from fairbound.report.templating import escaped

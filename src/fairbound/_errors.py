@@ -147,6 +147,34 @@ def bad_value(name: str, value: Any, allowed: str, remedy: str = "") -> InputErr
     )
 
 
+def both_given(one: Message, other: Message, what: str, remedy: str = "Leave one of them out.") -> InputError:
+    """Return the error of two arguments that each say the same thing in its own way.
+
+    >>> print(both_given(argument("base"), argument("base_score"), "how rows are scored"))
+    base= and base_score= are both given, and each says how rows are scored. Leave one of them out.
+    """
+    return InputError(
+        "{one} and {other} are both given, and each says {what}.", remedy, one=one, other=other, what=what
+    )
+
+
+UNWEIGHTED = "it tests on rows of equal weight"
+
+
+def against_confidence(
+    other: str, reason: str, remedy: str = "Leave one of them out.", level: Any = None
+) -> InputError:
+    """Return the error of something that `confidence=` cannot test on calibration rows.
+
+    >>> print(against_confidence(argument("groups.small", "warn"), "it tests all groups", level=0.9))
+    confidence=0.9 does not work with groups=Groups(small='warn'): it tests all groups. Leave one of them out.
+    """
+    stated = argument("confidence") if level is None else argument("confidence", level)
+    return InputError(
+        "{stated} does not work with {other}: {reason}.", remedy, stated=stated, other=other, reason=reason
+    )
+
+
 def together(processes: Any) -> AbstractContextManager[None]:
     """Return a context in which an error in one process ends all processes; `processes` may be None."""
     return nullcontext() if processes is None else processes.together()
@@ -211,9 +239,6 @@ def _arguments(message: Message) -> Iterator[str]:
             yield from _arguments(inner) if isinstance(inner, Message) else ()
 
 
-# --- warnings --------------------------------------------------------------------------------------------------------
-
-
 class LimitWarning(UserWarning):
     """A limit is not kept, is hardly meaningful, or does not cover every group."""
 
@@ -236,11 +261,6 @@ class JournalWarning(UserWarning):
 
 class SmallGroupWarning(LimitWarning):
     """Small groups were left out of the limits; the result of the fit lists them."""
-
-
-# --- extras ---------------------------------------------------------------------------------------------------------
-
-# The error for a missing optional package: it says what to install.
 
 
 def missing_extra(what: str, packages: str, extra: str) -> ImportError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from fairbound._errors import InputError, argument
+from fairbound._errors import InputError, against_confidence, argument, both_given
 from fairbound._settings import IN_PYTHON, Count, Level, Range, Settings, Share, Shell
 
 
@@ -230,37 +230,22 @@ def refuse_conflicts(
     choosing["bounds"] = list(bounds) or None
     chosen = [argument(name, value) for name, value in choosing.items() if value is not None]
     if len(chosen) > 1:
-        raise InputError(
-            "{one} and {other} cannot be combined: each says in its own way which model to choose.",
-            "Leave one of them out.",
-            one=chosen[0],
-            other=chosen[1],
-        )
+        raise both_given(chosen[0], chosen[1], "which model to choose")
     if confidence is None:
         return
     stated: tuple[str, Any] = ("training", training.epochs)
     stated = stated if training.epochs != "auto" else ("training.batch_size", training.batch_size)
-    tested = {
-        "every group has": ("groups.small", groups.small, groups.small != "error"),
-        "are stated, not rates of a model on training rows,": ("groups.no_group_worse", groups.no_group_worse, None),
-        "hold for rows that no model has seen,": ("training.warm_start", training.warm_start, None),
-        "models keep that whole passes find,": (*stated, training.solver == "stochastic"),
+    untested = {
+        "it tests the limits of every group": ("groups.small", groups.small, groups.small != "error"),
+        "it tests bounds that are stated": ("groups.no_group_worse", groups.no_group_worse, groups.no_group_worse),
+        "it tests on rows that no model has seen": ("training.warm_start", training.warm_start, training.warm_start),
+        "it tests models that whole passes find": (*stated, training.solver == "stochastic"),
     }
-    for reason, (name, value, given) in tested.items():
-        if value if given is None else given:
-            raise InputError(
-                "{confidence=level} does not work with {other}: it tests limits that {reason} on calibration rows.",
-                "Leave one of them out.",
-                level=level,
-                other=argument(name, value),
-                reason=reason,
-            )
+    for reason, (name, value, given) in untested.items():
+        if given:
+            raise against_confidence(argument(name, value), reason, level=level)
     if not len(limits):
         raise InputError("{confidence=level} needs at least one limit.", "Add it with {constraints=}.", level=level)
     for limit in limits:
         if limit.name == "covariance":
-            raise InputError(
-                "{confidence=} does not work with {limit}: no confidence bound of a covariance is known.",
-                "Leave one of them out.",
-                limit=str(limit),
-            )
+            raise against_confidence(str(limit), "no bound is known for a covariance")

@@ -1,17 +1,14 @@
-"""Convert and check values given by users: arrays, numbers, labels, groups, weights."""
+"""Convert and check values given by users: arrays, numbers, labels, groups."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, InputTypeError, bad_value
-
-Label = TypeVar("Label", bound=Hashable)
+from fairbound._errors import InputError, InputTypeError
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -124,174 +121,10 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# --- arrays ---------------------------------------------------------------------------------------------------------
-
-
 def has_infinity(array: NDArray[np.float64]) -> bool:
     """Return whether an array has an infinite value.  A finite sum shows quickly that it has none."""
     with np.errstate(over="ignore", invalid="ignore"):
         return not np.isfinite(array.sum()) and bool(np.isinf(array).any())
-
-
-# --- distinct values -------------------------------------------------------------------------------------------------
-
-
-def distinct(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct values in order, and the position of each element among them, as `np.unique` does.
-
-    Labels and groups are whole numbers of a small range, or few words.  Counting or hashing them is ten times faster
-    than sorting them.
-
-    >>> distinct(np.array([7, 5, 7]))
-    (array([5, 7]), array([1, 0, 1]))
-    """
-    if array.ndim == 1 and len(array) and array.dtype.kind in "iub":
-        low, high = int(array.min()), int(array.max())
-        if high - low <= len(array) and max(-low, high) < 2**62:
-            shifted = array.astype(np.int64) - low
-            present = np.bincount(shifted, minlength=high - low + 1) > 0
-            return (np.flatnonzero(present) + low).astype(array.dtype), (np.cumsum(present) - 1)[shifted]
-    if array.ndim == 1 and array.dtype.kind in "US":
-        few = _few_words(array)
-        if few is not None:
-            return few
-        listed = array.tolist()
-        values = sorted(set(listed))
-        places = {value: place for place, value in enumerate(values)}
-        codes = np.fromiter((places[value] for value in listed), np.int64, len(listed))
-        return np.array(values, dtype=array.dtype), codes
-    return np.unique(array, return_inverse=True)
-
-
-FEW = 8
-"""Up to this number of distinct words, comparing the array with each word is faster than hashing every element."""
-
-
-def _few_words(array: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the distinct words in order, and the position of each element; None if there are more than a few."""
-    codes, left, words = np.empty(len(array), dtype=np.int64), np.arange(len(array)), list[Any]()
-    while len(left):
-        if len(words) == FEW:
-            return None
-        words.append(array[left[0]])
-        same = array[left] == words[-1]
-        codes[left[same]] = len(words) - 1
-        left = left[~same]
-    order = np.argsort(np.array(words, dtype=array.dtype))
-    return np.array(words, dtype=array.dtype)[order], np.argsort(order)[codes]
-
-
-# --- weights --------------------------------------------------------------------------------------------------------
-
-# Check and scale the weights of rows.
-#
-# Sums of weights, and of their squares in some intervals, must neither overflow nor underflow.  A common factor of
-# all weights does not change a fit.  So a fit divides by a power of two, which changes no digit.
-
-
-Floats = NDArray[np.float64]
-
-WIDEST = 2.0**50
-"""The largest weight may be at most this many times the smallest; a smaller weight would be lost in a sum."""
-
-LEAST, MOST = 1e-100, 1e100
-"""Range of the largest weight where weights are not rescaled."""
-
-
-def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
-    """Return one finite weight of at least 0 for each row, not all 0, within a range that sums can hold.
-
-    >>> check_weights([1, 2, 0], 3, "sample_weight")
-    array([1., 2., 0.])
-    """
-    array = check_each_weight(weights, n_rows, name)
-    check_range(float(array[array > 0].min(initial=np.inf)), float(array.max(initial=0.0)), name)
-    return array
-
-
-def check_each_weight(weights: Any, n_rows: int, name: str, first: int = 0) -> Floats:
-    """Return one finite weight of at least 0 for each row; `first` rows came before them, for messages."""
-    array = np.array(as_numbers(weights, name))
-    if array.shape != (n_rows,):
-        raise InputError(
-            "{name} must have one weight for each row, shape ({rows},), but has shape {shape}.",
-            name=name,
-            rows=n_rows,
-            shape=array.shape,
-        )
-    gaps = np.flatnonzero(np.isnan(array))
-    if len(gaps):
-        raise InputError(
-            "{name} has no value in {gaps:,} of {rows:,} rows, first in row {row:,}.",
-            "Give every row a weight.",
-            name=name,
-            gaps=len(gaps),
-            rows=n_rows,
-            row=first + gaps[0] + 1,
-        )
-    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
-    if len(wrong):
-        raise InputError(
-            "{name} is {value:g} in row {row:,}.",
-            "Give finite weights of at least 0.",
-            name=name,
-            value=array[wrong[0]],
-            row=first + wrong[0] + 1,
-        )
-    return array
-
-
-def check_range(smallest: float, largest: float, name: str) -> None:
-    """Raise an error unless sums can hold weights from the smallest above 0 to the largest, and there is one."""
-    if not largest:
-        raise InputError("{name} is zero in every row.", "Give at least one row a weight above 0.", name=name)
-    if smallest < largest / WIDEST:
-        raise InputError(
-            "{name} ranges from {smallest:g} to {largest:g}, but weights more than {widest:.0e} times smaller than "
-            "the largest do not count in a sum.",
-            "Set the smallest weights to 0, or bring them closer to the others.",
-            name=name,
-            smallest=smallest,
-            largest=largest,
-            widest=WIDEST,
-        )
-
-
-def check_largest_weight(weights: Floats, largest_weight: float) -> None:
-    """Raise an error if a row has a larger weight than the stated `largest_weight`."""
-    if not 0 < largest_weight < math.inf:
-        raise bad_value("largest_weight", largest_weight, "a finite number above 0")
-    if len(weights) and weights.max() > largest_weight:
-        raise InputError(
-            "{largest_weight=value} is below the weight {weight:g} of a row.",
-            "State the largest weight that a row can have by design.",
-            value=largest_weight,
-            weight=weights.max(),
-        )
-
-
-def check_magnitude(weights: Floats, name: str) -> Floats:
-    """Return the weights; refuse those whose sums and squares a double cannot hold."""
-    largest = float(weights.max())
-    if not LEAST <= largest <= MOST:
-        raise InputError(
-            "The largest weight in {name} is {largest:g}, but must lie between {least:g} and {most:g}.",
-            "Multiply all weights by the same factor.",
-            name=name,
-            largest=largest,
-            least=LEAST,
-            most=MOST,
-        )
-    return weights
-
-
-def scale_weights(weights: Floats) -> Floats:
-    """Return the weights times the power of two that brings the largest to at least 1 and below 2.
-
-    >>> scale_weights(np.array([3.0, 6.0]))
-    array([0.75, 1.5 ])
-    """
-    return np.ldexp(weights, 1 - int(np.frexp(weights.max())[1]))
 
 
 def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
@@ -302,48 +135,4 @@ def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
         texts = [write(each) for each in known]
         if str(value) in texts:
             return texts.index(str(value))
-    return None
-
-
-def combine_codes(codes: list[np.ndarray], sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct combinations of codes (−1 if missing) in order, and for each row the position of its own."""
-    whole = np.zeros(len(codes[0]), dtype=np.int64)
-    for code, size in zip(codes, sizes, strict=True):  # codes are the digits of a number, first column first
-        whole = distinct(whole)[1] * (size + 1) + code + 1
-    found, atom = distinct(whole)
-    row = np.empty(len(found), dtype=np.int64)  # some row of each combination
-    row[atom] = np.arange(len(whole))
-    return np.stack([code[row] for code in codes], axis=1), atom
-
-
-# --- positive label --------------------------------------------------------------------------------------------------
-
-# The positive one of two labels: the one that a selection rate counts.
-#
-# For common pairs of labels (0 and 1, no and yes) convention decides, everywhere.  For all other pairs, files and
-# commands ask which one it is.  The estimator and `audit` take the last one in sorted order, as scikit-learn does: of
-# "approved" and "denied" that is "denied".  So the estimator warns if a limit depends on this choice.
-
-
-CONVENTIONS = (
-    ("0", "1"),
-    ("-1", "1"),
-    ("false", "true"),
-    ("no", "yes"),
-    ("n", "y"),
-    ("negative", "positive"),
-)
-"""Pairs of labels, as lower-case text, of which the second is the positive one."""
-
-
-def conventional_positive(labels: Sequence[Label]) -> Label | None:
-    """Return the positive one of two labels if convention decides, else None.
-
-    >>> conventional_positive([0, 1]), conventional_positive(["YES", "no"]), conventional_positive(["good", "bad"])
-    (1, 'YES', None)
-    """
-    texts = [f"{label:g}" if isinstance(label, float) else str(label).strip().lower() for label in labels]
-    for pair in CONVENTIONS:
-        if sorted(texts) == sorted(pair):
-            return labels[texts.index(pair[1])]
     return None

@@ -1,23 +1,14 @@
-"""Values as text, with the same wording in the whole package: names, groups, lists, numbers and tables.
+"""Values as text, with the same wording in the whole package: names, groups, lists and numbers.
 
-Names are looked up in a registry, with an offer of the nearest one.  Text from files and users is escaped for its
-destination: a terminal, a page, or a spreadsheet.
+Names are looked up in a registry, with an offer of the nearest one.
 """
 
 from __future__ import annotations
 
-import html
-import json
 import math
-import textwrap
-import unicodedata
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
 from difflib import SequenceMatcher
-from importlib import import_module
 from typing import Any, TypeVar
-
-from fairbound._errors import NameOf, python_name, render
 
 ALIKE = 0.8
 """Two names are near if at least this share of their letters agrees, as `difflib` counts."""
@@ -25,11 +16,11 @@ ALIKE = 0.8
 SHORTEST = 3
 """Least number of letters of the longer name, and of a beginning; shorter names would be near to too many others."""
 
-
 EVERYONE = "everyone"
 """The name of all rows whose group is known."""
 
 _SHOWN = 20  # values in a list
+
 _LONGEST = 60  # characters of one of them
 
 
@@ -234,170 +225,3 @@ def lookup(registry: Mapping[str, Entry], name: object, kind: str) -> Entry:
     if isinstance(name, str) and name in registry:
         return registry[name]
     raise ValueError(f"Unknown {kind} {name!r}.{did_you_mean(name, registry)} Known: {', '.join(sorted(registry))}.")
-
-
-# --- text for a terminal, a page, a spreadsheet ----------------------------------------------------------------------
-
-_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, marks of direction and width, half characters, separators
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def visible(text: str, *, keep: str = "") -> str:
-    r"""Return text with escapes in place of characters that control a terminal or are invisible.
-
-    These are control characters, marks of direction, marks without width, and line separators; `keep` lists exceptions.
-
-    >>> print(visible("\x1b[31mred\x1b[0m, \u202eleft, one\ntwo"))
-    \x1b[31mred\x1b[0m, \u202eleft, one\ntwo
-    >>> visible("café 東京", keep="\n")
-    'café 東京'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        _escape(character) if unicodedata.category(character) in _HIDDEN and character not in keep else character
-        for character in text
-    )
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
-
-
-def without_hidden(word: str) -> str:
-    """Return a word without the characters that are never seen, such as soft hyphens and marks of direction."""
-    return word if word.isascii() else "".join(each for each in word if unicodedata.category(each) != "Cf")
-
-
-def hidden_in(words: Iterable[str]) -> str:
-    r"""Return the characters of words that are never seen, by their codes and names; empty if there are none.
-
-    >>> hidden_in(["yes", "yes\u200b", "\u200eno"])
-    'U+200B ZERO WIDTH SPACE, U+200E LEFT-TO-RIGHT MARK'
-    """
-    found = sorted({each for word in words for each in word if unicodedata.category(each) == "Cf"})
-    return ", ".join(f"U+{ord(each):04X} {unicodedata.name(each, 'without a name')}" for each in found)
-
-
-def escaped_json(written: str) -> str:
-    r"""Escape in JSON the same characters as `visible` does, by JSON's own escapes, so that it reads back the same.
-
-    >>> print(escaped_json('["\u202e, \u009b"]'))
-    ["\u202e, \u009b"]
-    """
-    if written.isprintable():
-        return written
-    return "".join(
-        json.dumps(character)[1:-1] if unicodedata.category(character) in _HIDDEN and character != "\n" else character
-        for character in written
-    )
-
-
-def for_spreadsheet(value: Any) -> Any:
-    """Return a cell of a CSV file; put an apostrophe before a text that a spreadsheet would run as a formula.
-
-    >>> [for_spreadsheet(cell) for cell in ("=1+1", "@SUM(A1)", "-0.5", "a=b", -0.5)]
-    ["'=1+1", "'@SUM(A1)", '-0.5', 'a=b', -0.5]
-    """
-    if not isinstance(value, str):
-        return value
-    shown = visible(value)
-    return f"'{shown}" if value.startswith(_FORMULA) and not _is_number(value) else shown
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text.isprintable()
-
-
-# --- tables ---------------------------------------------------------------------------------------------------------
-
-# Tables and pages of them, as plain text and as HTML.
-
-
-_WIDTH = 110
-COLUMN = ' scope="col"'
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A title, a header and rows of text; the first `left` columns are aligned to the left, the others to the right.
-
-    If `header` is empty, no header is shown.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: int = 1
-
-    def as_text(self) -> str:
-        """Return the table with aligned columns, two spaces apart."""
-        given = [self.header, *self.rows] if self.header else list(self.rows)
-        lines = [tuple(map(visible, line)) for line in given]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        written = [
-            "  ".join(
-                cell.ljust(width) if column < self.left else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
-        return "\n".join([visible(self.title), *(f"  {line}" for line in written)])
-
-    def as_html(self, *, plain: bool = False) -> str:
-        """Return the table with everything escaped; `plain` leaves the alignment to the style of the page."""
-
-        def row(line: Sequence[str], tag: str, scope: str = "") -> str:
-            aligned = (
-                "" if plain else f' style="text-align: {"left" if k < self.left else "right"}"'
-                for k in range(len(line))
-            )
-            cells = (
-                f"<{tag}{scope}{style}>{_escaped(cell)}</{tag}>" for cell, style in zip(line, aligned, strict=True)
-            )
-            return f"<tr>{''.join(cells)}</tr>"
-
-        head = f"<thead>{row(self.header, 'th', COLUMN)}</thead>" if self.header else ""
-        body = "".join(row(line, "td") for line in self.rows)
-        return f"<table><caption>{_escaped(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
-
-
-def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return a pandas data frame with a line for each dictionary."""
-    try:
-        return import_module("pandas").DataFrame(rows)
-    except ImportError:
-        raise ImportError("to_frame needs pandas, which is not installed: pip install pandas") from None
-
-
-def page_as_text(heading: str, tables: Iterable[TextTable], notes: Iterable[str], name_of: NameOf = python_name) -> str:
-    """Return heading, tables and notes as text, with empty lines between them; heading and notes are wrapped.
-
-    If a note is a `Message`, `name_of` gives the names of its arguments.
-    """
-    return "\n\n".join(
-        [
-            _wrapped(heading),
-            *(table.as_text() for table in tables),
-            "\n".join(_wrapped(render(note, name_of)) for note in notes),
-        ]
-    )
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(visible(text), _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-
-
-def page_as_html(heading: str, tables: Iterable[TextTable], notes: Iterable[str]) -> str:
-    """Return the same page for a notebook."""
-    paragraphs = "".join(f"<p>{_escaped(note)}</p>" for note in notes)
-    body = "".join(table.as_html() for table in tables)
-    return f"<div><p><strong>{_escaped(heading)}</strong></p>{body}{paragraphs}</div>"
-
-
-def _escaped(text: str) -> str:
-    return html.escape(visible(text))

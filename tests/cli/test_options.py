@@ -68,7 +68,10 @@ def test_held_out_rows_with_weights_have_no_certificate(fairbound, weighted):
         (["--weight", "wage"], "no column 'wage' (--weight)"),
         (["--weight", "sex"], "--target, --sensitive, --ignore and --weight"),
         (["--weight", "income"], "Column 'income' (--weight) has no value in"),
-        (["--weight", "w", "--confidence", "0.9", "--require", LIMIT], "--confidence needs rows of equal weight"),
+        (
+            ["--weight", "w", "--confidence", "0.9", "--require", LIMIT],
+            "--confidence does not work with --weight: it tests on rows of equal weight",
+        ),
     ],
 )
 def test_weights_that_cannot_be_used(fairbound, weighted, arguments, words):

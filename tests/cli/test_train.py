@@ -423,7 +423,7 @@ def test_the_surrogate_of_each_limit_and_mini_batches_reach_the_model(fairbound,
 
 def test_the_limits_are_locked_before_training(fairbound, tmp_path, monkeypatch):
     from fairbound.cli import studying
-    from fairbound.studies.plan import content_hash
+    from fairbound.studies.lock import content_hash
 
     seen = []
     run = studying.run_study

@@ -10,7 +10,8 @@ import pytest
 from tests.data.conftest import person_file, zipped
 
 from fairbound.data import load_dataset
-from fairbound.data.catalogue import STATES, census_source, parse_person_file
+from fairbound.data.catalogue import STATES
+from fairbound.data.census import census_source, parse_person_file
 
 COLUMNS = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP", "SEX", "RAC1P"]
 
@@ -142,7 +143,7 @@ def test_several_states_in_the_given_order(tmp_path):
 
 
 def test_download_from_the_census(server, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr("fairbound.data.catalogue.CENSUS", f"{server.address}/pums")
+    monkeypatch.setattr("fairbound.data.census.CENSUS", f"{server.address}/pums")
     server.serve("pums/2018/1-Year/csv_pwy.zip", zipped({"psam_p56.csv": person_file(100, seed=4)}))
     first = load_dataset("acsincome", state="WY", data_dir=tmp_path)
     again = load_dataset("acsincome", state="WY", data_dir=tmp_path, download=True)

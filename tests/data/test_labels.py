@@ -7,7 +7,7 @@ import pytest
 from tests.refusals import refused, says
 
 from fairbound import audit
-from fairbound._values import CONVENTIONS, conventional_positive
+from fairbound._positive_label import CONVENTIONS, conventional_positive
 from fairbound.data import read_table
 from fairbound.data.labels import LabelValue, code_labels
 

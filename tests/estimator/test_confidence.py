@@ -25,7 +25,7 @@ from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.rows import read_data
 from fairbound.evaluation import Verdict, sides_in_words
 from fairbound.fairness import Constraint
-from fairbound.fairness.measures import selection_rate
+from fairbound.fairness.rates import selection_rate
 
 LIMIT = "disparate_impact >= 0.6"
 ROWS = toy(1500)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, Constraint, DemographicParity, DisparateImpact, Loss, Measure
-from fairbound.fairness.measures import false_positive_rate, true_positive_rate
+from fairbound.fairness.rates import false_positive_rate, true_positive_rate
 
 
 def informedness(groups):

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.estimator.helpers import quick, toy
 
 from fairbound import LimitWarning, make_fairness_scorer
-from fairbound._values import conventional_positive
+from fairbound._positive_label import conventional_positive
 from fairbound.estimator import PositiveLabelWarning
 from fairbound.estimator.messages import FitFacts, has_run_out
 from fairbound.estimator.result import FitResult

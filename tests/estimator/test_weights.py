@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.estimator.helpers import quick, toy
 
 from fairbound import audit, make_fairness_scorer
-from fairbound._values import check_weights, scale_weights
+from fairbound._weights import check_weights, scale_weights
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.fairness import Cells
 from fairbound.training.rows import MatrixRows

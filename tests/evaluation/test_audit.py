@@ -19,7 +19,7 @@ from tests.refusals import refused, says
 
 from fairbound.evaluation import audit
 from fairbound.fairness import MEASURES, RATES, Measure
-from fairbound.fairness.measures import false_positive_rate, selection_rate
+from fairbound.fairness.rates import false_positive_rate, selection_rate
 
 # Values are quotients of the same counts, in another order of operations.
 SAME = 1e-12

@@ -15,7 +15,7 @@ from fairbound import Constraint, Covariance, DisparateImpact, EqualizedOdds, Me
 from fairbound.evaluation import Certificate, Share, Verdict, certify
 from fairbound.evaluation.bounds import LimitLine, lower_bound_independent, quantity
 from fairbound.fairness import MEASURES
-from fairbound.fairness.measures import false_positive_rate, share_of_selected, true_positive_rate
+from fairbound.fairness.rates import false_positive_rate, share_of_selected, true_positive_rate
 
 # Bounds come from the same functions of the same counts.
 SAME = 1e-12

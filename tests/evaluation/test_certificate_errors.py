@@ -15,7 +15,7 @@ from tests.evaluation.helpers import Population, selected_at
 
 from fairbound import Constraint, Measure
 from fairbound.evaluation import Verdict, certify
-from fairbound.fairness.measures import false_positive_rate, true_positive_rate
+from fairbound.fairness.rates import false_positive_rate, true_positive_rate
 
 ALPHA = 0.05
 

@@ -10,13 +10,7 @@ from tests.evaluation.helpers import rows
 
 from fairbound.evaluation import WHOLES, MonotoneRate, Share, Tally, WeightedShare
 from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, decision_indicators, group_sums
-from fairbound.fairness.measures import (
-    RateFunction,
-    false_positive_rate,
-    precision,
-    selection_rate,
-    true_positive_rate,
-)
+from fairbound.fairness.rates import RateFunction, false_positive_rate, precision, selection_rate, true_positive_rate
 
 
 def statistics(tally, rate, grouping, outcome, **monotone):

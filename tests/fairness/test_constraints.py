@@ -33,7 +33,7 @@ from fairbound.fairness import (
     parse_constraint,
     rate_limit,
 )
-from fairbound.fairness.measures import QUOTIENT_RATES
+from fairbound.fairness.rates import QUOTIENT_RATES
 from fairbound.fairness.text import distinct_texts
 
 DIFFERENCES = [name for name in COMPARING if MEASURES[name].comparison == "difference"]

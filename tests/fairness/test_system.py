@@ -25,7 +25,7 @@ from fairbound.fairness import (
     outcome_indicators,
     rate_limit,
 )
-from fairbound.fairness.measures import QUOTIENT_RATES
+from fairbound.fairness.rates import QUOTIENT_RATES
 
 few_examples = settings(max_examples=15)  # for tests that run once for every measure
 

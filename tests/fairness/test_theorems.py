@@ -26,7 +26,7 @@ from fairbound.fairness import (
     group_sums,
     outcome_indicators,
 )
-from fairbound.fairness.measures import AFFINE_RATES
+from fairbound.fairness.rates import AFFINE_RATES
 
 
 def satisfies_theorem_1(surrogate):

@@ -19,7 +19,7 @@ import fairbound
 from fairbound import Constraint, DemographicParity, DisparateImpact, Measure, ModelFileError, load, rate_limit
 from fairbound.estimator import TableEncoder
 from fairbound.fairness import Sigmoid
-from fairbound.fairness.measures import selection_rate
+from fairbound.fairness.rates import selection_rate
 
 
 def names(folder):

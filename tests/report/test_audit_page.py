@@ -10,7 +10,7 @@ from tests.browser import Visit, colours, wait_until
 from tests.report.example import HOSTILE
 
 from fairbound import audit
-from fairbound._words import visible
+from fairbound._escapes import visible
 from fairbound.report import audit_to_html
 from fairbound.report.figures import score_pictures
 

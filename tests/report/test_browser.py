@@ -12,7 +12,7 @@ import pytest
 from tests.browser import Visit, colours, wait_until
 from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
 
-from fairbound._words import visible
+from fairbound._escapes import visible
 from fairbound.report import to_html
 from fairbound.report.tradeoff import tradeoff
 

@@ -27,8 +27,8 @@ from tests.report.example import (
     law_summary,
 )
 
+from fairbound._escapes import visible
 from fairbound._json import as_record, plain
-from fairbound._words import visible
 from fairbound.evaluation import certify
 from fairbound.report import to_html, to_markdown
 from fairbound.report.figures import MOST_ROWS, Step, history_figure, phases, steps

@@ -18,7 +18,8 @@ from fairbound import alternatives, audit, load_dataset
 from fairbound.evaluation import Estimate, holm, paired_test
 from fairbound.fairness import resolve_measure
 from fairbound.studies.judged import Baseline
-from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, content_hash, grids, locked, write_lock
+from fairbound.studies.lock import content_hash, locked, write_lock
+from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, grids
 from fairbound.studies.search import AlternativeSearch
 
 RATIO = resolve_measure("disparate_impact")

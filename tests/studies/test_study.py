@@ -23,7 +23,7 @@ from fairbound.cli.program import make_program
 from fairbound.estimator import TableEncoder
 from fairbound.persistence import ModelFileError
 from fairbound.studies import STUDY_FILES, Study, StudySettings
-from fairbound.studies.parts import collected_warnings
+from fairbound.studies.fit_notes import collected_warnings
 
 LIMIT = "disparate_impact >= 0.8"
 
@@ -207,8 +207,8 @@ def test_the_losses_of_the_choice_are_those_of_scikit_learn(data):
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
 
+    from fairbound.studies.model_choice import unseen_losses
     from fairbound.studies.parts import Part
-    from fairbound.studies.plan import unseen_losses
 
     rows = Part.of(data)
     losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairbound._words import TextTable
+from fairbound._text_tables import TextTable
 from fairbound.cli.names import option_name
 from fairbound.cli.options import DescribingOptions, command
 from fairbound.cli.output import Output

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from fairbound._settings import Count
-from fairbound._words import TextTable, number
+from fairbound._text_tables import TextTable
+from fairbound._words import number
 from fairbound.cli.endings import KEPT, NOT_KEPT
 from fairbound.cli.names import option_name
 from fairbound.cli.options import command

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from fairbound._errors import Message, is_reported, message_of, render
-from fairbound._words import visible
+from fairbound._escapes import visible
 from fairbound.cli.names import option_name
 
 # 70 and 71 are those of sysexits.h.  After a signal, the code is 128 plus its number, as in shells.

@@ -252,7 +252,8 @@ def read_decisions(
         )
     import numpy as np
 
-    from fairbound._values import as_array, check_weights
+    from fairbound._values import as_array
+    from fairbound._weights import check_weights
     from fairbound.data import as_word, code_labels
     from fairbound.evaluation import Repeats, match_decisions, match_positive
 

@@ -21,15 +21,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import Message, render
+from fairbound._escapes import escaped_json, visible
 from fairbound._files import CONTENT, draft_beside, existing_file, publish, resolved
-from fairbound._words import did_you_mean, escaped_json, visible
+from fairbound._words import did_you_mean
 from fairbound.cli.endings import Terminated
 from fairbound.cli.names import option_name
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairbound._words import TextTable
+    from fairbound._text_tables import TextTable
     from fairbound.estimator import ConstrainedClassifier
 
 STYLES = {

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fairbound._words import visible
+from fairbound._escapes import visible
 from fairbound.cli.endings import BAD_INPUT, EXIT_CODES, INTERRUPTED, KEPT, NOT_KEPT, Guard, complain, show_warning
 from fairbound.cli.options import COMMANDS
 from fairbound.cli.output import settled_streams

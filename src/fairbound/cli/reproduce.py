@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fairbound._settings import Count, Range
-from fairbound._words import TextTable, lookup
+from fairbound._text_tables import TextTable
+from fairbound._words import lookup
 from fairbound.cli.endings import complain, exit_code
 from fairbound.cli.options import command
 from fairbound.cli.output import Output

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from fairbound._words import TextTable, number
+from fairbound._text_tables import TextTable
+from fairbound._words import number
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.names import option_name
 from fairbound.cli.output import Interruptible, Output, finishing, fresh_folder, refuse_existing

@@ -6,7 +6,8 @@ Nothing here depends on torch or on the other packages of `fairbound`.
 from fairbound.data.arrow import column_values, import_pyarrow
 from fairbound.data.bands import into_bands
 from fairbound.data.batches import ArrowTable, Batches, no_column
-from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE, DATASETS, CatalogueEntry, census_source
+from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE, DATASETS, CatalogueEntry
+from fairbound.data.census import census_source
 from fairbound.data.columns import Column, group_values, is_missing
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.download import cache_folder

@@ -1,17 +1,15 @@
-"""The known data sets, which `catalogue.json` describes, and the files of ACSIncome of any state and year."""
+"""The known data sets, which `catalogue.json` describes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from fairbound._errors import InputError, bad_value
-from fairbound._words import lookup
 from fairbound.data.arrays import Columns
 from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import ArrowTable
@@ -142,121 +140,49 @@ def parse_law(streams: list[BinaryIO], _: str) -> Columns:
     return {name: table[name] for name in table.dtype.names or ()}
 
 
-# Adult (census of 1994, UCI Machine Learning Repository) has the rows of `adult.data`, then those of `adult.test`. The
-# files have no line of column names. Values are separated by a comma and a blank, and `?` means missing. The second
-# file starts with a line that begins with `|`, and has a full stop after every label. The weight of a record
-# (`fnlwgt`) is not an input. Of the two columns of education, only the ordered one is (`education-num`).
-
 _ADULT_HEADER = (
     "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
     "capital-loss hours-per-week native-country income"
 )
+
+
 ADULT_COLUMNS = _ADULT_HEADER.split()
+
+
 _ADULT_LABELS = {"<=50K": 0, ">50K": 1, "<=50K.": 0, ">50K.": 1}
 
 
 def parse_adult(streams: list[BinaryIO], name: str) -> Columns:
-    """Return the columns of both files, one after the other, with the label as 0 and 1."""
+    """Return the columns of both files, one after the other, with the label as 0 and 1.
+
+    Adult (census of 1994, UCI Machine Learning Repository) has the rows of `adult.data`, then those of `adult.test`.
+    The files have no line of column names. Values are separated by a comma and a blank, and `?` means missing. The
+    second file starts with a line that begins with `|`, and has a full stop after every label. The weight of a record
+    (`fnlwgt`) is not an input. Of the two columns of education, only the ordered one is (`education-num`).
+    """
     parts = [read_delimited(stream, place=name, header=ADULT_COLUMNS, comment="|") for stream in streams]
     columns = {column: np.concatenate([part[column] for part in parts]) for column in ADULT_COLUMNS}
     return columns | {"income": decode("income", columns["income"], _ADULT_LABELS)}
 
 
-# ACSIncome: whether a person's income is above 50,000 dollars, from the American Community Survey of the US census.
-#
-# It is the task of Ding, Hardt, Miller, Schmidt, *Retiring Adult: New Datasets for Fair Machine Learning*, 2021. It
-# uses the person records of a state and year with
-#
-#     AGEP > 16,   PINCP > 100,   WKHP > 0,   PWGTP ≥ 1
-#
-# ten of their columns, and the label PINCP > 50,000. The records are public files of the Census (PUMS, one year),
-# `csv_p<state>.zip` with the member `psam_p<number>.csv` (until 2016 `ss<year>p<state>.csv`). No checksums are
-# published, so the checksum of the first download is recorded. Since 2019 the column RELP is called RELSHIPP and has
-# other codes.
-
-
-CENSUS = "https://www2.census.gov/programs-surveys/acs/data/pums"
-FIRST_YEAR, NEW_RELATIONSHIP, NEW_NAMES = 2014, 2019, 2017
-UNPUBLISHED = (2020,)  # too few answers in that year: the Census published only experimental files of another form
-INCOME, TARGET = 50_000, "PINCP"
 RELATIONSHIP_2019 = Categorical("RELSHIPP", {code: str(code) for code in range(20, 39)})
-
-
-def census_source(state: str, year: int) -> CatalogueEntry:
-    """Return the data set of one state and year, from the person file of the Census.
-
-    Parameters
-    ----------
-    state : str
-        Two letters, such as `"CA"`; `"PR"` is Puerto Rico.
-    year : int
-        2014 or later, and not 2020.
-    """
-    letters = state.upper() if isinstance(state, str) else state
-    number = lookup(STATES, letters, "state")
-    if isinstance(year, bool) or not isinstance(year, int) or year < FIRST_YEAR:
-        raise bad_value("year", year, f"a whole number from {FIRST_YEAR} on")
-    if year in UNPUBLISHED:
-        raise InputError(
-            "{year=value}: the Census has not published this file for that year.", "Give another year.", value=year
-        )
-    short = letters.lower()
-    member = f"psam_p{number}.csv" if year >= NEW_NAMES else f"ss{year % 100}p{short}.csv"
-    new = year >= NEW_RELATIONSHIP
-
-    def parse(streams: list[BinaryIO], name: str) -> Columns:
-        return parse_person_file(streams[0], name, RELATIONSHIP_2019.name if new else "RELP")
-
-    return replace(
-        ACSINCOME_CA_SAMPLE,
-        file=DataFile(
-            filename=f"{year}/1-Year/csv_p{short}.zip",
-            sha256=None,
-            origin=f"US Census Bureau, ACS PUMS {year}, one year, person file of {letters}",
-            url=f"{CENSUS}/{year}/1-Year/csv_p{short}.zip",
-            members={member: None},
-        ),
-        inputs=tuple(RELATIONSHIP_2019 if new and each.name == "RELP" else each for each in ACSINCOME_CA_SAMPLE.inputs),
-        description=f"ACSIncome, {letters} {year}, all rows (person file of the Census, filter of Ding et al. 2021).",
-        parse=parse,
-        paper=ACSINCOME_CA_SAMPLE.paper if (letters, year) == ("CA", 2018) else None,
-    )
-
-
-def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -> Columns:
-    """Return the columns of ACSIncome from a person file, with the published filter, order and label."""
-    inputs = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", relationship, "WKHP", "SEX", "RAC1P"]
-    needed = [*inputs, TARGET, "PWGTP"]
-    raw = read_delimited(stream, place=name, keep=needed)
-    absent = [column for column in needed if column not in raw]
-    if absent:
-        raise ValueError(f"{name} has no column {absent[0]!r}; give a person file of the Census (PUMS) of that year.")
-    words = [column for column in needed if raw[column].dtype.kind not in "if"]
-    if words:
-        raise ValueError(
-            f"Column {words[0]!r} of {name} has values that are not numbers; give a person file of the Census."
-        )
-    # Children and people without work have NaN; comparisons with NaN are false, so they are not chosen.
-    chosen = (raw["AGEP"] > 16) & (raw[TARGET] > 100) & (raw["WKHP"] > 0) & (raw["PWGTP"] >= 1)
-    if not chosen.any():
-        raise ValueError(f"{name} has no person above 16 with work and an income; ACSIncome needs some.")
-    columns = {column: _whole(raw[column][chosen]) for column in inputs}
-    return columns | {TARGET: (raw[TARGET][chosen] > INCOME).astype(np.int64)}
-
-
-def _whole(values: np.ndarray) -> np.ndarray:
-    """Return whole numbers as integers; they were floats because of missing values, which the filter has removed."""
-    return values.astype(np.int64) if np.isfinite(values).all() and (values == values.round()).all() else values
 
 
 # To add a data set, add an entry to `catalogue.json`; `load_dataset` and the tests of all data sets find it there.  Use
 # only checksums that are published in a citable place.
 _CATALOGUE = json.loads(resources.files(__package__).joinpath("catalogue.json").read_text(encoding="utf-8"))
+
+
 STATES: dict[str, str] = _CATALOGUE["states"]
 """Letters and FIPS number of each state, which the names of the files use; PR is Puerto Rico."""
 
+
 _PARSERS: dict[str, Parser] = {"law": parse_law, "adult": parse_adult}
+
+
 DATASETS: dict[str, CatalogueEntry] = {
     name: _entry(given, _PARSERS.get(name, parse_plain)) for name, given in _CATALOGUE["datasets"].items()
 }
+
+
 ACSINCOME_CA_SAMPLE = DATASETS["acsincome"]  # and any state and year: `census_source`

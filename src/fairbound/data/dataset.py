@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
 
 from fairbound._errors import argument
+from fairbound._escapes import visible
 from fairbound._mapped import map_rows
-from fairbound._values import as_array, check_weights
-from fairbound._words import visible
+from fairbound._values import as_array
+from fairbound._weights import check_weights
 from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, without_nan
 from fairbound.data.columns import Column, is_missing
 from fairbound.data.draws import as_seed, draw_parts

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument
-from fairbound._values import conventional_positive
-from fairbound._words import did_you_mean, hidden_in, listed, without_hidden
+from fairbound._escapes import hidden_in, without_hidden
+from fairbound._positive_label import conventional_positive
+from fairbound._words import did_you_mean, listed
 from fairbound.data.columns import is_missing
 
 if TYPE_CHECKING:

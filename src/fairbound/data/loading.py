@@ -11,7 +11,8 @@ import numpy as np
 from fairbound._errors import InputError
 from fairbound._words import lookup
 from fairbound.data.arrays import Columns
-from fairbound.data.catalogue import DATASETS, CatalogueEntry, census_source
+from fairbound.data.catalogue import DATASETS, CatalogueEntry
+from fairbound.data.census import census_source
 from fairbound.data.columns import Categorical, decode
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.files import Place

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, Message, bad_value, together
 from fairbound._mapped import map_rows
-from fairbound._values import as_array, check_weights
+from fairbound._values import as_array
+from fairbound._weights import check_weights
 from fairbound._words import did_you_mean
 from fairbound.data.batches import Batches
 from fairbound.data.columns import Categorical, Column, Numeric, is_missing

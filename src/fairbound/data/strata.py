@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import bad_value
-from fairbound._words import visible
+from fairbound._escapes import visible
 from fairbound.data.columns import is_missing
 
 

@@ -11,20 +11,24 @@ from fairbound._errors import (
     SmallGroupWarning,
     need_torch,
 )
-from fairbound.estimator.base import BaseModel, CodedColumns, EncodedColumns, RawColumns, base_name, is_a
+from fairbound.estimator.base import BaseModel
+from fairbound.estimator.base_columns import CodedColumns, EncodedColumns, RawColumns
+from fairbound.estimator.base_kinds import base_name, is_a
+from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.classifier import ConstrainedClassifier
 from fairbound.estimator.columns import FARTHEST, CategoryColumn, NumberColumn
-from fairbound.estimator.correction import BaseResult, ScoreScale
+from fairbound.estimator.correction import ScoreScale
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.frontier import FrontierModel
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.models import logits, model_inputs
 from fairbound.estimator.parameters import checked
+from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
+from fairbound.estimator.scores import BaseScores, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
 from fairbound.training import L2, LOSSES, LinearModel, SmoothedL1, SquaredMeasure, as_model, as_regularizers
 

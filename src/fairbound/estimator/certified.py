@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError
+from fairbound._errors import UNWEIGHTED, InputError, against_confidence
 from fairbound.data import as_seed, draw_parts
 from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, choose_in_order
 from fairbound.estimator.models import logits, plain_model
@@ -36,14 +36,15 @@ def check_testable(data: Data) -> None:
     """Raise an error for rows that `confidence=` cannot test limits on."""
     for column, values in (data.groups or {}).items():
         if is_divided(values):
-            raise InputError(
-                "{confidence=} needs groups that are known, but {column!r} has probabilities of groups.",
+            raise against_confidence(
+                f"{column!r}, which has probabilities of groups",
+                "the group of each row must be known",
                 "Use {margin=}, and certify the decisions about held-out rows afterwards.",
-                column=column,
             )
     if data.cell_weights.min() < data.cell_weights.max():
-        raise InputError(
-            "{confidence=} does not work with different weights of rows in the limits.",
+        raise against_confidence(
+            "different weights of rows in the limits",
+            UNWEIGHTED,
             "Use {groups.weight='none'}, or leave out {confidence=}.",
         )
 

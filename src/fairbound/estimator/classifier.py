@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,10 @@ from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, 
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
-from fairbound.estimator.columns import check_names, learn_names
+from fairbound.estimator.chosen_encoder import encode
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
-from fairbound.estimator.encoder import encode
+from fairbound.estimator.feature_names import check_names, learn_names
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
@@ -45,15 +45,13 @@ from fairbound.estimator.parameters import (
 )
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, read_data, read_further, read_labels, read_weights
+from fairbound.estimator.rows import Data, read_data, read_further
 from fairbound.estimator.shared import fit_shared
 from fairbound.estimator.small_groups import align_groups
 from fairbound.estimator.sources import from_source
+from fairbound.estimator.targets import read_labels, read_weights
 from fairbound.fairness import Cells, Constraint, decide, logit, probabilities
 from fairbound.training import Passes, resumed
-
-if TYPE_CHECKING:
-    pass
 
 ENCODED_AT_ONCE = 2**16
 """Rows that are encoded at once, which bounds the memory of a prediction."""

@@ -1,4 +1,4 @@
-"""The model over a base: v · base score + correction, the scores that a user gives, the penalty, and the record.
+"""The model over a base: v · base score + correction, and the scores that a user gives.
 
     logit(x) = v · s(x) + h(x)          h is linear or a small network in the encoded columns; training starts at
                                         v = 1, h = 0
@@ -16,27 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._json import Number
-from fairbound._words import TextTable, number
-from fairbound.estimator.groups import smallest_sample
-from fairbound.fairness import Cells, Constraint
-from fairbound.training import L2, LinearModel, LinearTerm
-
-if TYPE_CHECKING:
-    from fairbound.estimator.scores import BaseScores
+from fairbound.training import LinearModel
 
 Floats = NDArray[np.float64]
 
-SHOWN = 8
-"""Number of columns in a printed record."""
-
 PROBABILITY_TOLERANCE = 1e-6
 """How far from 1 the sums of rows of probabilities may be."""
+
 
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e-2
 """Range of the distance from 0 and 1 to which extreme probabilities are clipped."""
@@ -152,99 +143,3 @@ def orient_scores(scores: Floats, n_labels: int, *, flipped: bool) -> Floats:
             f"probabilities of shape (n, {n_labels})."
         )
     return -found if flipped else found
-
-
-# --- penalty ---------------------------------------------------------------------------------------------------------
-
-
-def prior_precisions(model: Any) -> Floats:
-    """Return one number per parameter: 1 for a weight of a linear model, and for a weight of a network its fan-in.
-
-    Weights of variance 1 / fan-in keep the size of the activations from layer to layer, as in every usual
-    initialisation.  Biases have no prior, hence 0.
-    """
-    if isinstance(model, LinearModel):
-        return np.repeat([1.0, 0.0], [model.n_inputs * model.n_outputs, model.n_outputs])
-    tensors = [each for each in model.parameters() if each.requires_grad]
-    network = sum(each.ndim > 1 for each in tensors) > 1
-    fans = [each.numel() // each.shape[0] if each.ndim > 1 else 0 for each in tensors]
-    sizes = [float(fan if network else min(fan, 1)) for fan in fans]
-    return np.repeat(sizes, [each.numel() for each in tensors])
-
-
-def penalties(
-    l2: float | str,
-    model: Any,
-    n_inputs: int,
-    base: BaseScores | None,
-    constraints: Sequence[Constraint],
-    cells: Cells,
-) -> list[L2 | LinearTerm]:
-    """Return the penalty of the parameters.  With a base it is on the correction only; add the term of a given base.
-
-    The automatic weight is 1 / n: mean loss + ½‖w‖²/n, times n, is the negative log-posterior of n rows if each
-    coefficient is normal with standard deviation 1 a priori, as in scikit-learn's LogisticRegression.  A correction
-    must be reliable for the smallest group, so there n is the number of rows of that group.
-
-    Rows count by their weight.
-    """
-    if base is None and l2 == "auto":
-        return [L2(cells.row_weight / float(cells.totals.sum()), prior_precisions(model))]
-    if base is None:
-        return [L2(float(l2))] if l2 else []
-    weight = 1.0 / smallest_sample(constraints, cells) if l2 == "auto" else float(l2)
-    if not weight:
-        return [*base.held]
-    return [L2(weight, correction_weights(model, n_inputs - base.n_others)), *base.held]
-
-
-# --- record ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class BaseResult:
-    """The base of a fit, compared with the model on the training rows.
-
-    Attributes
-    ----------
-    name : str
-        The class of the base.
-    scored : str
-        A sentence on how the training rows were scored.
-    accuracy : float
-        The accuracy of the base alone.
-    reached : tuple of float
-        The measure of each limit by the decisions of the base alone.
-    changed : float
-        The weighted share of rows for which the model and the base alone decide differently.
-    moved : dict
-        The size of the correction for each column of X, in logits, the largest first.  It is the mean absolute change
-        of the logit when the column is set to its mean.
-    """
-
-    name: str
-    scored: str
-    accuracy: float
-    reached: tuple[Number, ...]
-    changed: float
-    moved: dict[str, float]
-
-    def table(self, limits: Sequence[str]) -> TextTable:
-        """Return a table of the base alone, and of the differences between the model and the base."""
-        return TextTable(
-            f"Base: {self.name}",
-            (),
-            (
-                ("accuracy of the base alone", f"{self.accuracy:.2%}"),
-                *(
-                    (f"{limit}, by the base alone", number(value, 4))
-                    for limit, value in zip(limits, self.reached, strict=True)
-                ),
-                ("decisions changed", f"{self.changed:.2%}"),
-                *(
-                    (f"correction by {column}, in logits", number(size, 3))
-                    for column, size in list(self.moved.items())[:SHOWN]
-                ),
-            ),
-            left=1,
-        )

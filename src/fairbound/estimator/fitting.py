@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from fairbound._journal import digest
+from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
-from fairbound.estimator.correction import BaseResult, penalties
-from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
+from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
+from fairbound.estimator.floors import check_floors, floors_in_words, floors_of, lifted_rate
+from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.models import (
     copied_model,
@@ -41,11 +42,13 @@ from fairbound.estimator.parameters import (
     one_callback,
     stated_probability,
 )
+from fairbound.estimator.penalty import penalties
 from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, warn_if_guessed
+from fairbound.estimator.rows import Data
 from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
+from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook
 from fairbound.estimator.watched import Watched, present_logits, validation_loss, watched_columns
 from fairbound.evaluation import Forecast

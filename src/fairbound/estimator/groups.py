@@ -1,10 +1,4 @@
-"""Read the groups of the rows from any kind of input, count the rows that limits depend on, and make floors.
-
-Floors implement `no_group_worse`: no group's rate may fall below that of the model without limits, which is trained
-first.  The exact rates of that model on the training rows become lower bounds, one for each group, beside the limits
-of the user.  So the solver can keep the limits only by raising rates.  If that is impossible, the status names the
-limits in conflict.
-"""
+"""Read the groups of the rows from any kind of input, and count the rows that limits depend on."""
 
 from __future__ import annotations
 
@@ -15,28 +9,25 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError
 from fairbound._values import as_objects, as_values, in_order, with_gaps
-from fairbound._words import lookup
 from fairbound.data import Dataset, is_missing
 from fairbound.fairness import (
     RATES,
     Cells,
     Constraint,
     Grouping,
-    evaluate,
-    group_sums,
     holds_probabilities,
     is_divided,
     name_columns,
-    rate_limit,
     read_probabilities,
     resolve_measure,
     with_unknown,
 )
 
 MISSING = "(missing)"
+
 ARRAY_NAME = "sensitive_feature"
+
 LISTED = 10
 """The most groups that a message names."""
 
@@ -186,53 +177,3 @@ def _as_array(values: Any) -> NDArray[Any]:
     if array.dtype.kind in "fUS" and not isinstance(values, np.ndarray):
         return np.asarray(values, dtype=object)
     return array
-
-
-# --- floors -----------------------------------------------------------------------------------------------------------
-
-LIFTED = "selection_rate"
-"""The rate that must not fall, if `no_group_worse` names no other."""
-
-
-def lifted_rate(stated: bool | str) -> str | None:
-    """Return the name of the rate that must not fall; None if there is none.
-
-    >>> lifted_rate(True), lifted_rate("true_positive_rate"), lifted_rate(False)
-    ('selection_rate', 'true_positive_rate', None)
-    """
-    if isinstance(stated, str):
-        lookup(RATES, stated, "rate")
-        return stated
-    return LIFTED if stated else None
-
-
-def check_floors(stated: bool | str, cells: Cells) -> None:
-    """Raise an error for `no_group_worse` with several classes."""
-    if cells.n_labels != 2:
-        raise InputError(
-            "{groups.no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at "
-            "the cost of another one.",
-            "Limit the rates that matter from below instead.",
-            value=stated,
-            count=cells.n_labels,
-        )
-
-
-def floors_of(counts: NDArray[np.float64], cells: Cells, rate: str) -> tuple[Constraint, ...]:
-    """Return a lower limit for each group of each grouping: its rate, from sums of decisions over cells."""
-    (outcome,) = cells.outcomes
-    found = []
-    for grouping in cells.groupings:
-        values = evaluate(RATES[rate], group_sums(counts, cells, grouping, outcome))
-        for group, value in zip(grouping.groups, values.tolist(), strict=False):
-            if value > 0:  # a rate of 0 cannot fall; NaN is undefined
-                found.append(rate_limit(rate, group=group, lower=value, columns=(grouping.name,)))
-    return tuple(found)
-
-
-def floors_in_words(floors: Sequence[Constraint]) -> str:
-    """Return the floors as a note of the record."""
-    return (
-        "No group worse off: besides the limits, the rate of each group is limited from below by that of the model "
-        f"without limits ({'; '.join(map(str, floors))})."
-    )

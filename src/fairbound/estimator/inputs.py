@@ -32,7 +32,8 @@ from fairbound._mapped import map_array
 from fairbound._values import as_objects, as_values, has_infinity, with_gaps
 from fairbound._words import did_you_mean, listed
 from fairbound.data import Dataset, as_word, is_missing
-from fairbound.estimator.columns import NUMBERS, Floats, Words, column_names
+from fairbound.estimator.columns import NUMBERS, Floats, Words
+from fairbound.estimator.feature_names import column_names
 
 LARGEST_WHOLE = 2**53
 """A float holds every whole number up to this one."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, need_torch
-from fairbound.estimator.columns import check_names
 from fairbound.estimator.exact import ExactLinear
+from fairbound.estimator.feature_names import check_names
 from fairbound.estimator.inputs import Inputs
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.rows import Data

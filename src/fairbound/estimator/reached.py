@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fairbound._json import Number
 from fairbound.fairness import RATES, Cells, evaluate, group_sums
@@ -16,9 +15,6 @@ from fairbound.training import (
     loss_price,
     surrogate_gaps,
 )
-
-if TYPE_CHECKING:
-    pass
 
 SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._json import Number, as_record, plain
-from fairbound._words import TextTable, as_text, count, number, page_as_html, page_as_text
+from fairbound._text_tables import TextTable, page_as_html, page_as_text
+from fairbound._words import as_text, count, number
 from fairbound.data import make_frame
+from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.confidence import claim_of_choice
-from fairbound.estimator.correction import BaseResult
 from fairbound.estimator.messages import OPTIMALITY
 from fairbound.estimator.reached import (
     SHOWN_RATES,

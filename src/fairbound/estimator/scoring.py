@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 
 from fairbound.estimator.groups import read_groups
 from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.rows import read_labels, read_weights, warn_if_guessed
+from fairbound.estimator.targets import read_labels, read_weights, warn_if_guessed
 from fairbound.estimator.watched import Watched
 from fairbound.evaluation import match_decisions
 from fairbound.fairness import (

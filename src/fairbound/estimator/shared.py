@@ -18,7 +18,8 @@ from sklearn.utils import check_random_state
 
 from fairbound._errors import InputError, together
 from fairbound._values import as_array
-from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
+from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder
+from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.inputs import read_inputs
@@ -33,8 +34,9 @@ from fairbound.estimator.parameters import (
     one_callback,
 )
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, read_data, warn_if_guessed
+from fairbound.estimator.rows import Data, read_data
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
+from fairbound.estimator.targets import warn_if_guessed
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
 from fairbound.training import (

@@ -18,7 +18,7 @@ from fairbound.data import Dataset, Source, read_source
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.parameters import Parameters, checked, present_processes
-from fairbound.estimator.rows import stated_positive
+from fairbound.estimator.targets import stated_positive
 
 PARTS = ("eval_set", "calibration_set")
 COLUMNS = ("constraint_weight", "base_score")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from fairbound._words import TextTable, count, group_text, number, percent
+from fairbound._text_tables import TextTable
+from fairbound._words import count, group_text, number, percent
 from fairbound.evaluation.audit_records import GroupAudit, MeasureAudit
 from fairbound.evaluation.tally import MERGED
 

@@ -9,7 +9,8 @@ from datetime import date
 from typing import Any, Literal
 
 from fairbound._json import as_json
-from fairbound._words import data_frame, lookup, page_as_html, page_as_text
+from fairbound._text_tables import data_frame, page_as_html, page_as_text
+from fairbound._words import lookup
 from fairbound.evaluation.audit_page import audit_notes, audit_page
 from fairbound.evaluation.audit_records import GroupAudit, MeasureAudit, Undefined, find_group
 from fairbound.evaluation.ll144 import LL144Tables, RateKind, ll144_tables

@@ -23,8 +23,10 @@ from typing import Any
 
 from fairbound._errors import InputError, Message, NameOf, argument, python_name
 from fairbound._json import as_json, as_record
-from fairbound._values import as_numbers, check_largest_weight
-from fairbound._words import TextTable, at_least, at_most, count, number, page_as_html, page_as_text, percent
+from fairbound._text_tables import TextTable, page_as_html, page_as_text
+from fairbound._values import as_numbers
+from fairbound._weights import check_largest_weight
+from fairbound._words import at_least, at_most, count, number, percent
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, requirements_of
 from fairbound.evaluation.tally import Repeats, Tally

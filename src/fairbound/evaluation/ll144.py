@@ -26,8 +26,10 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairbound._errors import InputError, bad_value
+from fairbound._escapes import for_spreadsheet, visible
 from fairbound._json import as_json
-from fairbound._words import TextTable, beside, count, for_spreadsheet, group_text, listed, lookup, number, visible
+from fairbound._text_tables import TextTable
+from fairbound._words import beside, count, group_text, listed, lookup, number
 from fairbound.evaluation.significance import FOUR_FIFTHS, SMALL_SHARE
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from scipy import special
 
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import write_file
-from fairbound._words import TextTable, count, listed, number, page_as_html, page_as_text, percent
+from fairbound._text_tables import TextTable, page_as_html, page_as_text
+from fairbound._words import count, listed, number, percent
 from fairbound.evaluation.e_processes import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
 from fairbound.evaluation.matching import check_needs_no_labels, read_two_values

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._json import as_json
-from fairbound._words import EVERYONE, TextTable, as_text, count, number
+from fairbound._text_tables import TextTable
+from fairbound._words import EVERYONE, as_text, count, number
 from fairbound.evaluation.audit_records import Estimate, OfGroup, find_group
 
 FloatArray = NDArray[np.float64]

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fairbound._errors import InputError
+from fairbound._errors import InputError, argument, both_given
 from fairbound._values import as_array
 from fairbound.evaluation.audit_records import Estimate
 from fairbound.evaluation.intervals import binomial_interval
@@ -65,7 +65,7 @@ def tally_decisions(
         scores = scores._replace(rule=rule)
         prediction, positive_decision = selected.astype(int), 1
     elif threshold is not None:
-        raise InputError("{threshold=} turns scores into decisions, but {prediction=} is given.", "Use one of them.")
+        raise both_given(argument("threshold"), argument("prediction"), "what is decided")
     return Tally.build(y, prediction, sensitive_features, positive_decision=positive_decision, **settings), scores
 
 

@@ -35,7 +35,8 @@ from typing import Any
 from scipy import special
 
 from fairbound._json import as_json
-from fairbound._words import TextTable, beside, count, data_frame, group_text, number, p_text, percent
+from fairbound._text_tables import TextTable, data_frame
+from fairbound._words import beside, count, group_text, number, p_text, percent
 from fairbound.evaluation.audit_records import OfGroup, find_group
 from fairbound.evaluation.intervals import binomial_interval
 from fairbound.evaluation.p_values import beside_the_highest, holm

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairbound._errors import missing_extra
+from fairbound._escapes import for_spreadsheet, visible
 from fairbound._files import write_file
-from fairbound._words import for_spreadsheet, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,18 +1,8 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
-from fairbound._values import conventional_positive
+from fairbound._positive_label import conventional_positive
 from fairbound.fairness.cells import Cells, Combine, Grouping
-from fairbound.fairness.columns import (
-    Division,
-    as_array,
-    holds_probabilities,
-    is_divided,
-    is_missing,
-    name_columns,
-    read_columns,
-    read_probabilities,
-    with_unknown,
-)
+from fairbound.fairness.columns import as_array, is_missing, name_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
@@ -33,6 +23,7 @@ from fairbound.fairness.constraints import (
     rate_limit,
     shortest,
 )
+from fairbound.fairness.contradictions import refuse_contradictions
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
     as_logits,
@@ -43,10 +34,10 @@ from fairbound.fairness.decisions import (
     probabilities,
     softmax,
 )
-from fairbound.fairness.measures import (
-    MEASURES,
+from fairbound.fairness.group_probabilities import holds_probabilities, is_divided, read_probabilities, with_unknown
+from fairbound.fairness.measures import MEASURES, Measure, resolve_measure
+from fairbound.fairness.rates import (
     RATES,
-    Measure,
     RateFunction,
     accuracy,
     evaluate,
@@ -54,13 +45,13 @@ from fairbound.fairness.measures import (
     false_positive_rate,
     negative_predictive_value,
     precision,
-    resolve_measure,
     selection_rate,
     share_of_selected,
     true_negative_rate,
     true_positive_rate,
     uses_label,
 )
+from fairbound.fairness.sensitive import Division, read_columns
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
     SURROGATES,
@@ -77,7 +68,7 @@ from fairbound.fairness.surrogates import (
     sigmoid,
 )
 from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValues
-from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, refuse_contradictions
+from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
 
 __all__ = [
     "CONSTRAINTS",

@@ -28,16 +28,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._distinct import combine_codes
 from fairbound._errors import InputError, bad_value
-from fairbound._values import check_magnitude, check_weights, combine_codes, find_value
-from fairbound.fairness.columns import (
-    MOST_GROUPS,
-    SUM_TOLERANCE,
-    Division,
-    encode_columns,
-    encode_labels,
-    read_columns,
-)
+from fairbound._values import find_value
+from fairbound._weights import check_magnitude, check_weights
+from fairbound.fairness.columns import MOST_GROUPS, encode_labels
+from fairbound.fairness.group_probabilities import SUM_TOLERANCE
+from fairbound.fairness.sensitive import Division, encode_columns, read_columns
 
 Floats = NDArray[np.float64]
 
@@ -152,8 +149,8 @@ class Cells:
         groups : {"each", "intersection", "both"}
             With several columns: the groups of each column, of their intersection, or both.
         pos_label : label, optional
-            Which of two labels is the positive one.  By default the conventional one, such as 1 or "yes" (see
-            `fairbound.fairness.columns`); if there is none, the last in sorted order.
+            Which of two labels is the positive one.  By default the conventional one, such as 1 or "yes"; if there
+            is none, the last in sorted order.
         classes : labels, optional
             All classes, of which the rows may lack some; by default those of the rows.
 

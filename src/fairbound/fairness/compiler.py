@@ -17,7 +17,8 @@ from fairbound._words import group_text
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint
 from fairbound.fairness.decisions import DecisionSurrogate
-from fairbound.fairness.measures import RateFunction, evaluate, resolve_measure
+from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness.rates import RateFunction, evaluate
 from fairbound.fairness.sums import group_sums
 from fairbound.fairness.surrogates import resolve_surrogate
 

@@ -17,7 +17,8 @@ from typing import Any
 from fairbound._errors import InputError
 from fairbound._words import lookup
 from fairbound.fairness.decisions import MarginKind
-from fairbound.fairness.measures import QUOTIENT_RATES, RATES, Measure, resolve_measure
+from fairbound.fairness.measures import Measure, resolve_measure
+from fairbound.fairness.rates import QUOTIENT_RATES, RATES
 from fairbound.fairness.surrogates import SURROGATES, Surrogate, resolve_surrogate
 
 FOR_CLASSES = re.compile(r"\sfor\s+class(?:es)?\s")

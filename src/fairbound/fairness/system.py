@@ -24,7 +24,8 @@ from fairbound.fairness.cells import Cells
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
 from fairbound.fairness.constraints import KEPT_TOLERANCE, Constraint
 from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
-from fairbound.fairness.measures import AFFINE_RATES, differentiate, evaluate, resolve_measure
+from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness.rates import AFFINE_RATES, differentiate, evaluate
 from fairbound.fairness.sums import group_sums
 from fairbound.fairness.text import as_constraints, distinct_texts
 

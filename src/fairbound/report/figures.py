@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairbound._words import count, visible
+from fairbound._escapes import visible
+from fairbound._words import count
 from fairbound.evaluation import Estimate, GroupScores, ScoreAudit
 from fairbound.report import numbers
 

@@ -15,7 +15,8 @@ from importlib import resources
 from typing import Any
 
 from fairbound._errors import missing_extra
-from fairbound._words import as_text, count, group_text, p_text, percent, visible
+from fairbound._escapes import visible
+from fairbound._words import as_text, count, group_text, p_text, percent
 from fairbound.report import numbers, words
 from fairbound.report.figures import Figure
 

@@ -1,19 +1,13 @@
 """A study: a data set in parts, a model without limits and one with them, a frontier, and their summary."""
 
 from fairbound.studies.candidates import Alternative, Alternatives
+from fairbound.studies.first_look import columns_taken, label_values, remarks
 from fairbound.studies.folder import MODEL_FOLDER, STUDY_FILES, write_files
 from fairbound.studies.judged import Baseline, Judgement
+from fairbound.studies.lock import LOCK_FILE, trained_rows, write_lock
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
-from fairbound.studies.parts import columns_taken, label_values, remarks, table_backend, with_sensitive
-from fairbound.studies.plan import (
-    LOCK_FILE,
-    SearchPlan,
-    Tolerance,
-    compared_measures,
-    grids,
-    trained_rows,
-    write_lock,
-)
+from fairbound.studies.parts import table_backend, with_sensitive
+from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, grids
 from fairbound.studies.running import Study, study
 from fairbound.studies.search import AlternativeSearch, alternatives, as_baseline
 from fairbound.studies.settings import StudySettings, usual_bounds

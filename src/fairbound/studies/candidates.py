@@ -8,26 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairbound._escapes import for_spreadsheet
 from fairbound._files import CONTENT, as_utf8, draft_beside, json_bytes, publish
 from fairbound._json import plain
-from fairbound._words import (
-    TextTable,
-    at_least,
-    at_most,
-    count,
-    data_frame,
-    for_spreadsheet,
-    group_text,
-    number,
-    p_text,
-    page_as_html,
-    page_as_text,
-)
+from fairbound._text_tables import TextTable, data_frame, page_as_html, page_as_text
+from fairbound._words import at_least, at_most, count, group_text, number, p_text
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
 from fairbound.studies.folder import MODEL_FOLDER
 from fairbound.studies.judged import Judgement, better, dominates
-from fairbound.studies.plan import write_lock
+from fairbound.studies.lock import write_lock
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairbound._files import CONTENT, draft_beside, publish
 from fairbound.fairness import shortest
-from fairbound.studies.plan import write_lock
+from fairbound.studies.lock import write_lock
 from fairbound.studies.summary import PointSummary, holds_summary
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -29,9 +29,6 @@ from fairbound.evaluation import (
 )
 from fairbound.fairness import Measure
 from fairbound.studies.parts import Part
-
-if TYPE_CHECKING:
-    pass
 
 Scores = NDArray[np.float64]
 SMALLEST = 1e-12  # smallest probability in the log loss

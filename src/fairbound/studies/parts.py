@@ -1,4 +1,4 @@
-"""The parts of a study's rows, a first look at the data before training, and notes on its columns after a fit.
+"""The parts of a study's rows.
 
     training      rows that models are trained on
     calibration   with `confidence=`: rows that models are tested on before one is chosen
@@ -9,10 +9,8 @@ All draws are stratified by label and groups, and use one seed.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,17 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairbound._errors import (
-    ForecastWarning,
     InputError,
     InputTypeError,
-    LimitWarning,
-    Message,
-    NameOf,
-    SmallGroupWarning,
-    python_name,
 )
 from fairbound._values import find_value
-from fairbound._words import as_text, did_you_mean, listed
+from fairbound._words import did_you_mean, listed
 from fairbound.data import (
     DATASETS,
     Backend,
@@ -38,14 +30,12 @@ from fairbound.data import (
     has_probabilities,
     installed_backend,
     is_missing,
-    is_protected_name,
 )
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
-from fairbound.studies.summary import LabelWord, TakenColumn
 
 if TYPE_CHECKING:
-    from fairbound.estimator import ConstrainedClassifier, FitResult, Inputs
+    from fairbound.estimator import Inputs
 
 CALIBRATION = 0.3
 """Share of the rows that are not held out, on which models are tested for a confidence."""
@@ -55,10 +45,14 @@ BACKENDS: tuple[Backend, ...] = ("pyarrow", "polars", "pandas")
 MOST_SMALL_GROUPS = 10
 """A column of numbers with more small groups than this is considered a quantity."""
 
+
 # Advice for error messages.
 RATE_OF_ONE_GROUP = "For the rate of one group, give it in square brackets: [{name}]."
+
 SENSITIVE_TOO = "Name it with {sensitive=}, too."
+
 LARGER_GROUPS = "Join them with other groups in the data, or train without {confidence=}."
+
 FEWER_GROUPS = (
     "Leave them out of the limits with {groups.small='warn'}, or make one group of them with {groups.small='merge'}."
 )
@@ -247,149 +241,3 @@ def _middle(values: Any) -> list[float]:
 def table_backend() -> Backend:
     """Return the fastest library for tables that is installed, or "dict"."""
     return installed_backend(BACKENDS)
-
-
-# --- first look ------------------------------------------------------------------------------------------------------
-
-# The values of the label, the kinds of columns, and remarks about the rows.
-
-
-def label_values(data: Dataset) -> list[LabelWord]:
-    """Return every value of the label with its rows and the class that it counts as, by class and frequency."""
-    binary = len(data.target_names) == 2
-    counted = [(each.value, each.rows, each.code) for each in data.label_values] or [
-        (data.target_names[code], rows, code) for code, rows in Counter(data.y.tolist()).items()
-    ]
-    return [
-        LabelWord(value, rows, ("negative", "positive")[code] if binary else data.target_names[code])
-        for value, rows, code in sorted(counted, key=lambda each: (-each[2], -each[1], each[0]))
-    ]
-
-
-def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[TakenColumn]:
-    """Return the columns of a file whose kind is not obvious, with the argument that changes it."""
-    return [
-        TakenColumn(each.column, each.kind, each.remark, each.example, name_of(each.option, each.value))
-        for each in data.taken()
-    ]
-
-
-def remarks(data: Dataset) -> list[str]:
-    """Return notes on changes made while reading, and on columns to look at."""
-    return [*data.notes, *column_remarks(data)]
-
-
-def column_remarks(data: Any) -> list[str]:
-    """Return notes on columns that may leak the label, and on inputs with the name of a protected attribute."""
-    leaks = data.suspected_leaks()
-    return [
-        *(Message("{leak} Option: {ignore=column}.", leak=str(leak), column=[leak.column]) for leak in leaks),
-        *([] if is_known(data) else protected_inputs(data.schema, data.sensitive)),
-    ]
-
-
-def protected_inputs(inputs: Iterable[str], sensitive: Collection[str]) -> list[Message]:
-    """Return a note on inputs with the name of a commonly protected attribute; nothing if there is none."""
-    named = [name for name in inputs if name not in sensitive and is_protected_name(name)]
-    if not named:
-        return []
-    one = len(named) == 1
-    return [
-        Message(
-            "{columns} {are}, and {suggests} a commonly protected attribute. {its} groups are neither limited nor "
-            "measured. If that is not intended, name {it} with {sensitive=}, or leave {it} out with {ignore=named}.",
-            columns=f"Column {named[0]!r}" if one else f"Columns {listed(named)}",
-            are="is an input" if one else "are inputs",
-            suggests="its name suggests" if one else "each name suggests",
-            its="Its" if one else "Their",
-            it="it" if one else "them",
-            named=named,
-        )
-    ]
-
-
-# --- notes on a fit --------------------------------------------------------------------------------------------------
-
-# What the report says about the columns and groups of a model, and about its base.
-
-
-MOVED = 5
-"""The number of columns of a correction in a note."""
-
-
-def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str]:
-    """Return a sentence for each column in which most training rows are encoded as "(other)".
-
-    Such columns are usually not meant as inputs: identifiers, dates, names.  The known data sets have none.
-    """
-    said: list[str] = []
-    if is_known(rows.data) or rows.data.processes is not None:
-        return said
-    for column in classifier.encoder_.columns_:
-        if not getattr(column, "other", False):  # a column of numbers has no such field
-            continue
-        values = rows.data.table.columns[column.name]
-        sizes = Counter(values[~is_missing(values)].tolist())
-        told = sum(size for _, size in sizes.most_common(len(column.words)))
-        if 2 * told < sizes.total():
-            said.append(
-                Message(
-                    "Column {name!r} has {values:,} different values in {rows:,} training rows; the model "
-                    "distinguishes only {known} of them, in {told:,} rows. If it is an identifier, leave it out with "
-                    "{ignore=column}. Convert dates to numbers, and codes to fewer categories.",
-                    name=column.name,
-                    values=len(sizes),
-                    rows=sizes.total(),
-                    known=len(column.words),
-                    told=told,
-                    column=[column.name],
-                )
-            )
-    return said
-
-
-def base_notes(result: FitResult) -> list[str]:
-    """Return notes on the base of a model: its scores, its own accuracy and measures, and the correction."""
-    base = result.base
-    if base is None:
-        return []
-    alone = [f"{limit.limit}: {value:.3f}" for limit, value in zip(result.limits, base.reached, strict=True)]
-    reached = f" ({'; '.join(alone)})" if alone else ""
-    columns = ", ".join(f"{name} ({size:.2f})" for name, size in list(base.moved.items())[:MOVED])
-    return [
-        f"The model corrects a base, {base.name}. {base.scored}",
-        f"The base alone has an accuracy of {base.accuracy:.1%} on the training rows{reached}.",
-        f"The model and the base alone decide differently for {base.changed:.1%} of the training rows.",
-        f"These columns have the largest corrections (mean change of the logit): {columns}.",
-    ]
-
-
-def small_group_notes(result: FitResult) -> list[str]:
-    """Return a sentence for each sensitive column with groups that were too small for the limits."""
-    fates: dict[tuple[str, str], list[str]] = {}
-    for each in result.small_groups:
-        fates.setdefault((each.grouping, each.fate), []).append(f"{as_text(each.group)} ({each.rows:,} rows)")
-    return [
-        f"{grouping}: these groups were merged, because some have too few training rows: {', '.join(groups)}."
-        if fate == "merged"
-        else f"{grouping}: these groups were left out of the limits, because they have too few training rows, or none "
-        f"with a label that a rate needs: {', '.join(groups)}."
-        for (grouping, fate), groups in fates.items()
-    ]
-
-
-@contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of a fit about its limits, except forecasts, which its record has; show all others."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        for kind in (LimitWarning, ForecastWarning):  # with PYTHONWARNINGS=error they would end the run
-            warnings.simplefilter("always", kind)
-        yield texts
-    for each in caught:
-        if issubclass(each.category, ForecastWarning):
-            continue  # the record of the fit has the forecast
-        if not issubclass(each.category, LimitWarning):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        elif not issubclass(each.category, SmallGroupWarning):  # the record of the fit names small groups, too
-            texts.append(str(each.message))

@@ -14,8 +14,8 @@ from typing import Any
 from fairbound._json import plain
 from fairbound._version import __version__
 from fairbound.data import DATASETS, Dataset
+from fairbound.studies.lock import locked, rows_hash
 from fairbound.studies.parts import is_known
-from fairbound.studies.plan import locked, rows_hash
 from fairbound.studies.settings import StudySettings
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "daqp", "torch")

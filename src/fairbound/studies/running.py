@@ -13,32 +13,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fairbound._errors import InputError, NameOf, python_name, render
+from fairbound._errors import UNWEIGHTED, NameOf, against_confidence, argument, python_name, render
 from fairbound._model_settings import Callback
 from fairbound._settings import takes
 from fairbound._study_settings import StudyChoices
-from fairbound._words import TextTable, page_as_html, page_as_text
+from fairbound._text_tables import TextTable, page_as_html, page_as_text
 from fairbound.data import Dataset, count_rows
 from fairbound.evaluation import Repeats
 from fairbound.fairness import Constraint, shortest
+from fairbound.studies.first_look import columns_taken, label_values, remarks
+from fairbound.studies.fit_notes import base_notes, collected_warnings, scattered_columns, small_group_notes
 from fairbound.studies.folder import write_study
 from fairbound.studies.importance import explain
 from fairbound.studies.judged import scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
-from fairbound.studies.parts import (
-    Part,
-    Parts,
-    base_notes,
-    check_limited_columns,
-    collected_warnings,
-    columns_taken,
-    label_values,
-    remarks,
-    scattered_columns,
-    small_group_notes,
-    with_sensitive,
-)
-from fairbound.studies.plan import choose_model
+from fairbound.studies.model_choice import choose_model
+from fairbound.studies.parts import Part, Parts, check_limited_columns, with_sensitive
 from fairbound.studies.reproduction import reproduction_of, study_lock
 from fairbound.studies.settings import Stage, StudySettings, make_base, named_stages, with_floors
 from fairbound.studies.summary import Summary
@@ -140,7 +130,7 @@ class Study:
 
     def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
         if settings.confidence is not None and data.weight is not None:
-            raise InputError("{confidence=} needs rows of equal weight.", "Read the data without {weight=}.")
+            raise against_confidence(argument("weight"), UNWEIGHTED)
         check_limited_columns(settings.limits, data, settings.groups.combine)
         if held_out is not None:
             held_out = with_sensitive(held_out, list(data.sensitive))

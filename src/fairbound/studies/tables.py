@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairbound._words import TextTable, count, number, percent
+from fairbound._text_tables import TextTable
+from fairbound._words import count, number, percent
 from fairbound.evaluation import GroupAudit
 from fairbound.fairness import shortest
 from fairbound.studies.summary import Summary

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from fairbound._values import check_weights, scale_weights
+from fairbound._weights import check_weights, scale_weights
 from fairbound.fairness import Cells
 from fairbound.training.chunks import Chunk, Floats, Slices, WeightParts
 

@@ -1,0 +1,98 @@
+"""Tables and pages of them, as plain text and as HTML."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from fairbound._errors import NameOf, python_name, render
+from fairbound._escapes import visible
+
+_WIDTH = 110
+
+COLUMN = ' scope="col"'
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A title, a header and rows of text; the first `left` columns are aligned to the left, the others to the right.
+
+    If `header` is empty, no header is shown.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: int = 1
+
+    def as_text(self) -> str:
+        """Return the table with aligned columns, two spaces apart."""
+        given = [self.header, *self.rows] if self.header else list(self.rows)
+        lines = [tuple(map(visible, line)) for line in given]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        written = [
+            "  ".join(
+                cell.ljust(width) if column < self.left else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([visible(self.title), *(f"  {line}" for line in written)])
+
+    def as_html(self, *, plain: bool = False) -> str:
+        """Return the table with everything escaped; `plain` leaves the alignment to the style of the page."""
+
+        def row(line: Sequence[str], tag: str, scope: str = "") -> str:
+            aligned = (
+                "" if plain else f' style="text-align: {"left" if k < self.left else "right"}"'
+                for k in range(len(line))
+            )
+            cells = (
+                f"<{tag}{scope}{style}>{_escaped(cell)}</{tag}>" for cell, style in zip(line, aligned, strict=True)
+            )
+            return f"<tr>{''.join(cells)}</tr>"
+
+        head = f"<thead>{row(self.header, 'th', COLUMN)}</thead>" if self.header else ""
+        body = "".join(row(line, "td") for line in self.rows)
+        return f"<table><caption>{_escaped(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a pandas data frame with a line for each dictionary."""
+    try:
+        return import_module("pandas").DataFrame(rows)
+    except ImportError:
+        raise ImportError("to_frame needs pandas, which is not installed: pip install pandas") from None
+
+
+def page_as_text(heading: str, tables: Iterable[TextTable], notes: Iterable[str], name_of: NameOf = python_name) -> str:
+    """Return heading, tables and notes as text, with empty lines between them; heading and notes are wrapped.
+
+    If a note is a `Message`, `name_of` gives the names of its arguments.
+    """
+    return "\n\n".join(
+        [
+            _wrapped(heading),
+            *(table.as_text() for table in tables),
+            "\n".join(_wrapped(render(note, name_of)) for note in notes),
+        ]
+    )
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(visible(text), _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def page_as_html(heading: str, tables: Iterable[TextTable], notes: Iterable[str]) -> str:
+    """Return the same page for a notebook."""
+    paragraphs = "".join(f"<p>{_escaped(note)}</p>" for note in notes)
+    body = "".join(table.as_html() for table in tables)
+    return f"<div><p><strong>{_escaped(heading)}</strong></p>{body}{paragraphs}</div>"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(visible(text))

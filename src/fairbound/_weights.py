@@ -1,0 +1,121 @@
+"""Check and scale the weights of rows.
+
+Sums of weights, and of their squares in some intervals, must neither overflow nor underflow.  A common factor of all
+weights does not change a fit.  So a fit divides by a power of two, which changes no digit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._errors import InputError, bad_value
+from fairbound._values import as_numbers
+
+Floats = NDArray[np.float64]
+
+WIDEST = 2.0**50
+"""The largest weight may be at most this many times the smallest; a smaller weight would be lost in a sum."""
+
+
+LEAST, MOST = 1e-100, 1e100
+"""Range of the largest weight where weights are not rescaled."""
+
+
+def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
+    """Return one finite weight of at least 0 for each row, not all 0, within a range that sums can hold.
+
+    >>> check_weights([1, 2, 0], 3, "sample_weight")
+    array([1., 2., 0.])
+    """
+    array = check_each_weight(weights, n_rows, name)
+    check_range(float(array[array > 0].min(initial=np.inf)), float(array.max(initial=0.0)), name)
+    return array
+
+
+def check_each_weight(weights: Any, n_rows: int, name: str, first: int = 0) -> Floats:
+    """Return one finite weight of at least 0 for each row; `first` rows came before them, for messages."""
+    array = np.array(as_numbers(weights, name))
+    if array.shape != (n_rows,):
+        raise InputError(
+            "{name} must have one weight for each row, shape ({rows},), but has shape {shape}.",
+            name=name,
+            rows=n_rows,
+            shape=array.shape,
+        )
+    gaps = np.flatnonzero(np.isnan(array))
+    if len(gaps):
+        raise InputError(
+            "{name} has no value in {gaps:,} of {rows:,} rows, first in row {row:,}.",
+            "Give every row a weight.",
+            name=name,
+            gaps=len(gaps),
+            rows=n_rows,
+            row=first + gaps[0] + 1,
+        )
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        raise InputError(
+            "{name} is {value:g} in row {row:,}.",
+            "Give finite weights of at least 0.",
+            name=name,
+            value=array[wrong[0]],
+            row=first + wrong[0] + 1,
+        )
+    return array
+
+
+def check_range(smallest: float, largest: float, name: str) -> None:
+    """Raise an error unless sums can hold weights from the smallest above 0 to the largest, and there is one."""
+    if not largest:
+        raise InputError("{name} is zero in every row.", "Give at least one row a weight above 0.", name=name)
+    if smallest < largest / WIDEST:
+        raise InputError(
+            "{name} ranges from {smallest:g} to {largest:g}, but weights more than {widest:.0e} times smaller than "
+            "the largest do not count in a sum.",
+            "Set the smallest weights to 0, or bring them closer to the others.",
+            name=name,
+            smallest=smallest,
+            largest=largest,
+            widest=WIDEST,
+        )
+
+
+def check_largest_weight(weights: Floats, largest_weight: float) -> None:
+    """Raise an error if a row has a larger weight than the stated `largest_weight`."""
+    if not 0 < largest_weight < math.inf:
+        raise bad_value("largest_weight", largest_weight, "a finite number above 0")
+    if len(weights) and weights.max() > largest_weight:
+        raise InputError(
+            "{largest_weight=value} is below the weight {weight:g} of a row.",
+            "State the largest weight that a row can have by design.",
+            value=largest_weight,
+            weight=weights.max(),
+        )
+
+
+def check_magnitude(weights: Floats, name: str) -> Floats:
+    """Return the weights; refuse those whose sums and squares a double cannot hold."""
+    largest = float(weights.max())
+    if not LEAST <= largest <= MOST:
+        raise InputError(
+            "The largest weight in {name} is {largest:g}, but must lie between {least:g} and {most:g}.",
+            "Multiply all weights by the same factor.",
+            name=name,
+            largest=largest,
+            least=LEAST,
+            most=MOST,
+        )
+    return weights
+
+
+def scale_weights(weights: Floats) -> Floats:
+    """Return the weights times the power of two that brings the largest to at least 1 and below 2.
+
+    >>> scale_weights(np.array([3.0, 6.0]))
+    array([0.75, 1.5 ])
+    """
+    return np.ldexp(weights, 1 - int(np.frexp(weights.max())[1]))

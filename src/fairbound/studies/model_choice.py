@@ -1,0 +1,90 @@
+"""The choice between a linear model and boosted trees, by their loss on rows that they have not seen.
+
+Both are cross-fitted without limits on the same folds of the training rows.  Trees are chosen if their mean log loss
+is smaller by more than the standard error of the difference.  Otherwise the linear model is chosen, because it is
+faster and easier to explain.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._model_settings import Base
+from fairbound.studies.fit_notes import collected_warnings
+from fairbound.studies.parts import Part
+from fairbound.studies.settings import StudySettings, make_base
+
+FEWEST_ROWS = 2_000
+"""With fewer training rows, trees are not tried: their leaves would have too few rows."""
+
+MOST_ROWS = 30_000
+"""The most rows used for the choice.  More would take longer and hardly change it."""
+
+FOLDS = 3
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The chosen model, and a sentence that says why."""
+
+    model: str
+    reason: str
+
+
+def choose_model(training: Part, settings: StudySettings, pos_label: str | None) -> ModelChoice:
+    """Choose between "linear" and "boosted" on training rows."""
+    if training.data.processes is not None:
+        return ModelChoice("linear", "Model: linear. Boosted trees were not tried: they need all rows in one process.")
+    rarest = min(Counter(training.data.y.tolist()).values())
+    if len(training) < FEWEST_ROWS or rarest < FOLDS:
+        few = f"fewer than {FEWEST_ROWS:,} training rows" if rarest >= FOLDS else "a label with very few rows"
+        return ModelChoice("linear", f"Model: linear. Boosted trees were not tried, because there are {few}.")
+    if len(training) > MOST_ROWS:
+        data = training.data.split(MOST_ROWS / len(training), random_state=settings.seed, scale=False).test
+        training = Part.of(data)
+    losses = {
+        name: unseen_losses(base, training, settings, pos_label)
+        for name, base in (("linear", _logistic_regression()), ("boosted", make_base("boosted", settings.seed)))
+    }
+    weights = np.ones(len(training)) if training.weight is None else np.asarray(training.weight, dtype=np.float64)
+    share = weights / weights.sum()
+    linear, boosted = (float(share @ losses[name]) for name in ("linear", "boosted"))
+    gain = losses["linear"] - losses["boosted"]
+    error = float(np.sqrt((share**2) @ (gain - share @ gain) ** 2))
+    model = "boosted" if linear - boosted > error else "linear"
+    words = "boosted trees" if model == "boosted" else "linear"
+    return ModelChoice(
+        model,
+        f"Model: {words}, chosen by {FOLDS}-fold cross-validation without limits on {len(training):,} training rows. "
+        f"Log loss: linear {linear:.4f}, boosted trees {boosted:.4f}, standard error of the difference {error:.4f}.",
+    )
+
+
+def unseen_losses(base: Any, rows: Part, settings: StudySettings, pos_label: str | None) -> NDArray[np.float64]:
+    """Return the log loss of each row, scored by a base that was not trained on it."""
+    from fairbound.estimator import ConstrainedClassifier, TableEncoder, cross_fitted_scores
+
+    trial = ConstrainedClassifier(
+        base=Base(base, cv=FOLDS, ensemble=True),  # no refit on all rows
+        encoder=TableEncoder(max_categories=rows.data.max_categories),
+        pos_label=pos_label,
+        random_state=settings.seed,
+    )
+    with collected_warnings():  # the chosen model is fitted to the same columns, and warns about them
+        scores = cross_fitted_scores(trial, rows.inputs, rows.y, rows.weight)
+    if scores.ndim == 1:  # two classes: the logit of the second
+        scores = np.column_stack([np.zeros(len(scores)), scores])
+    own = np.searchsorted(np.unique(rows.y), rows.y)
+    total: NDArray[np.float64] = np.logaddexp.reduce(scores, axis=1)
+    return total - scores[np.arange(len(own)), own]
+
+
+def _logistic_regression() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(max_iter=1000)
