@@ -23,8 +23,9 @@ import time
 import warnings
 from collections.abc import Mapping
 from hashlib import blake2b
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -84,7 +85,7 @@ class Journal:
         self._facts = {MARK: VERSION, **facts}
         self._pending: list[bytes] = []
         self._written = time.monotonic()
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._taken = self._end = 0  # the records and the length of the file that were read or written
         self._adding = True
         header = self._header()
@@ -141,15 +142,12 @@ class Journal:
             assert self._file is not None
             self._file.truncate(self._end)  # drop an incomplete record, which a kill may have left
             self._file.seek(self._end)
-            self._file.write(written)
-            self._file.flush()
+            if self._file.write(written) < len(written):
+                raise OSError("there is no space left for it")
             os.fsync(self._file.fileno())
             self._end += len(written)
         except (OSError, InputError) as error:
             self.stop()
-            if self._file is not None:
-                with contextlib.suppress(OSError):
-                    os.truncate(self.path, self._end)
             warnings.warn(
                 f"The journal {self.path} ends here: {getattr(error, 'strerror', '') or error}. The run goes on; if it "
                 "is killed, it can be resumed from here only.",
@@ -195,7 +193,7 @@ class Journal:
     def _open(self) -> None:
         """Open and lock the file; raise an error if another process uses it.  A lock ends with its process."""
         self.path.touch()
-        self._file = self.path.open("r+b")
+        self._file = self.path.open("r+b", buffering=0)
         try:
             if fcntl is not None:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

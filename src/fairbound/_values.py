@@ -83,14 +83,33 @@ def _first_non_number(values: Any) -> Any:
     return values
 
 
-def equals_itself(value: Any) -> bool:
-    """Return False for NaN, NaT and other missing values: they differ from themselves, or the comparison fails."""
+def exact_array(values: Any) -> np.ndarray:
+    """Return an array with the values as given.
+
+    `numpy.asarray` alone would turn a list of strings and NaN into strings, and nullable integers into floats.  It
+    would also drop the mask of a masked array.
+    """
+    values = with_gaps(values)
     try:
-        return bool(value == value)
+        array = np.asarray(values)
+    except ValueError:  # sequences of different lengths
+        raise ValueError("One value per row is needed, but some rows hold several: give a flat sequence.") from None
+    if array.dtype.kind in "fUS" and not isinstance(getattr(values, "dtype", None), np.dtype):
+        for exact in ("to_pylist", "to_list"):  # pyarrow and polars round large integers beside missing ones
+            if array.ndim == 1 and hasattr(values, exact):
+                return as_objects(getattr(values, exact)())
+        return np.asarray(values, dtype=object)
+    return array
+
+
+def is_gap(value: object) -> bool:
+    """Return whether a value is None, NaN, or the missing value of another library."""
+    try:  # missing values differ from themselves, or the comparison fails
+        return value is None or not bool(value == value)
     except (TypeError, ArithmeticError):  # pandas.NA; a signalling NaN
-        return False
-    except ValueError:  # an array: not a single value, but not missing either
         return True
+    except ValueError:  # an array: not a single value, but not missing either
+        return False
 
 
 def in_order(values: Iterable[Any], name: str) -> list[Hashable]:
@@ -111,12 +130,12 @@ def in_order(values: Iterable[Any], name: str) -> list[Hashable]:
         "{name} holds {value} of type {kind}.",
         "Give words, numbers, or other values that can be sorted, one for each row.",
         name=name,
-        value=_shown(odd),
+        value=_shortened(odd),
         kind=type(odd).__name__,
     )
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

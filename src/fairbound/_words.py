@@ -188,10 +188,10 @@ def count(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.{0 if value.is_integer() else 1}f}"
 
 
-def percent(confidence: float) -> str:
+def as_level(confidence: float) -> str:
     """Return a confidence in percent, as in 95% and 99.9%.
 
-    >>> percent(0.95), percent(0.999)
+    >>> as_level(0.95), as_level(0.999)
     ('95%', '99.9%')
     """
     return f"{round(100.0 * confidence, 6):g}%"

@@ -177,6 +177,19 @@ def test_an_interrupted_run_is_replaced_by_the_one_that_continues_it(fairbound, 
     assert "run exists already (--out)" in fairbound(*arguments, "--resume").sentence
 
 
+def test_a_run_that_was_interrupted_in_its_first_solve_is_replaced_too(fairbound, loans, monkeypatch, tmp_path):
+    """There is no journal yet, so the same command begins again."""
+    arguments = ["train", loans, *LOANS, "--checkpoint", 0.0001, "--out", "run"]
+    with monkeypatch.context() as patched:
+        interrupt_when(patched, "Training without limits: free, step 3")
+        found = fairbound(*arguments)
+    assert found.code == 130
+    assert "--resume" not in found.stderr
+    assert not (tmp_path / "run.journal").exists()
+    assert fairbound(*arguments, "--resume").code == 0
+    assert not json.loads((tmp_path / "run" / "summary.json").read_text())["interrupted"]
+
+
 def test_a_journal_of_other_rows_is_refused(fairbound, loans, monkeypatch, tmp_path):
     arguments = ["train", loans, *LOANS, "--require", LIMIT, "--checkpoint", 0.0001, "--out", "run"]
     with monkeypatch.context() as patched:

@@ -99,7 +99,7 @@ def test_small_expected_groups_are_refused():
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"confidence": 0.9}, "'group' has probabilities"),
+        ({"confidence": 0.9}, "'group', which has probabilities"),
         ({"base": LogisticRegression(), "base__cv": 2, "base__correction": "groups"}, "known with probabilities only"),
     ],
 )

@@ -127,13 +127,13 @@ def _resumed(state: str, limits: Sequence[Constraint], confidence: float, settin
     ):
         if there != given:
             raise ValueError(
-                f"{state} (--state) was begun with {option} {_shown(there)}, not {_shown(given)}; give the same again, "
-                "or another --state."
+                f"{state} (--state) was begun with {option} {_stated(there)}, not {_stated(given)}; give the same "
+                "again, or another --state."
             )
     return found
 
 
-def _shown(value: Any) -> str:
+def _stated(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(f'"{each}"' for each in value)
     return "left out" if value is None else str(value)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairbound._values import as_array
 from fairbound.data.columns import is_missing
 
 Encoded = tuple[NDArray[np.float64], list[str]]
@@ -39,15 +38,6 @@ def as_labels(values: ArrayLike, classes: int) -> IntArray:
         wrong = y[(y < 0) | (y >= classes)][0]
         raise ValueError(f"y contains {wrong}; give label codes from 0 to {classes - 1}, one for each of target_names.")
     return y.astype(np.int64)
-
-
-def as_values(values: Any) -> NDArray[Any]:
-    """Return an array with the values as given; `numpy.asarray` would turn NaN among words into a word."""
-    array = as_array(values)
-    if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
-        given = np.asarray(values, dtype=object)
-        return given if is_missing(given).any() else array
-    return array
 
 
 def without_nan(values: NDArray[Any]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._values import as_array, equals_itself
+from fairbound._values import as_array, is_gap
 
 Encoded = tuple[NDArray[np.float64], list[str]]
 Columns = dict[str, NDArray[Any]]
@@ -110,8 +110,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        # NaN differs from itself; pandas.NA and the like raise an error when compared, and count as missing, too.
-        return np.array([value is None or not equals_itself(value) for value in values.tolist()], dtype=bool)
+        return np.array([is_gap(value) for value in values.tolist()], dtype=bool)
     return np.zeros(values.shape, dtype=bool)
 
 

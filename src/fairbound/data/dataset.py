@@ -23,9 +23,9 @@ from sklearn.preprocessing import StandardScaler
 from fairbound._errors import argument
 from fairbound._escapes import visible
 from fairbound._mapped import map_rows
-from fairbound._values import as_array
+from fairbound._values import as_array, exact_array
 from fairbound._weights import check_weights
-from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, without_nan
+from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, without_nan
 from fairbound.data.columns import Column, is_missing
 from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.formats import ColumnFormat
@@ -122,7 +122,7 @@ class Dataset:
         put(self, "label_values", tuple(self.label_values))
         put(self, "notes", tuple(self.notes))
         put(self, "y", as_labels(self.y, len(self.target_names)))
-        put(self, "sensitive", {name: as_values(values) for name, values in self.sensitive.items()})
+        put(self, "sensitive", {name: exact_array(values) for name, values in self.sensitive.items()})
         put(
             self, "weight", None if self.weight is None else check_weights(self.weight, len(self.y), argument("weight"))
         )

@@ -128,8 +128,8 @@ class CategoryColumn:
         """
         found = inputs.words(position)
         if self.numeric:
-            return replace(found, words=[None if word is None else canonical(word) for word in found.words])
-        lost = {canonical(word): word for word in (*self.words, *self.rare) if canonical(word) != word}
+            return replace(found, words=[None if word is None else plain_word(word) for word in found.words])
+        lost = {plain_word(word): word for word in (*self.words, *self.rare) if plain_word(word) != word}
         for place, (word, value) in enumerate(zip(found.words, found.given, strict=True)):
             rows = found.codes == place if word in lost and not isinstance(value, str) else np.zeros(1, dtype=bool)
             if rows.any():
@@ -167,10 +167,10 @@ class CategoryColumn:
         return (self.codes(values)[:, None] == np.arange(len(self.outputs))).astype(np.float64)
 
 
-def canonical(word: str) -> str:
+def plain_word(word: str) -> str:
     """Return text in one form: a number without leading or trailing zeros, "True" or "False", else unchanged.
 
-    >>> canonical("01"), canonical("2.50"), canonical("true"), canonical("A1")
+    >>> plain_word("01"), plain_word("2.50"), plain_word("true"), plain_word("A1")
     ('1', '2.5', 'True', 'A1')
     """
     if word.lower() in ("true", "false"):
@@ -186,7 +186,7 @@ def category_column(
     name: str, totals: Mapping[str, float], most: int, *, missing: bool, numeric: bool
 ) -> CategoryColumn:
     """Return the encoding of a column of categories from the total weight of each word."""
-    words = _in_order(totals)
+    words = _sorted_words(totals)
     by_weight = sorted(words, key=lambda word: -totals[word])  # stable: ties in order
     other = len(words) > most
     rare = by_weight[most - 1 :][:MOST_RARE] if other else []
@@ -300,7 +300,7 @@ class ColumnFacts:
         return NumberColumn(self.name, *scaled, self.missing)
 
 
-def _in_order(words: Iterable[str]) -> list[str]:
+def _sorted_words(words: Iterable[str]) -> list[str]:
     """Return words in numerical order if all are numbers, else in alphabetical order."""
     ordered = sorted(words)
     try:

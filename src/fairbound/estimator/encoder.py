@@ -83,7 +83,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def learn(self, inputs: Inputs, weights: Floats) -> list[ColumnFacts]:
         """Return the statistics of each column over the training rows."""
         learn_names(self, inputs)
-        named = _listed(self.categorical)
+        named = _as_list(self.categorical)
         chosen = {inputs.position(column, argument("categorical")) for column in named}
         names = inputs.names or [f"x{position}" for position in range(inputs.n_columns)]
         spelled = [
@@ -198,7 +198,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return ColumnFacts(name, None, totals, missing, inputs.is_numeric(position))
 
 
-def _listed(columns: Any) -> list[Any]:
+def _as_list(columns: Any) -> list[Any]:
     if columns is None:
         return []
     if isinstance(columns, str | int | np.integer):

@@ -99,9 +99,9 @@ def _difference(learnt: Sequence[str], given: Sequence[str], optional: Set[str])
     unseen = sorted(set(given) - set(learnt))
     missing = sorted(set(learnt) - set(given) - optional)
     if unseen:
-        message += "Feature names unseen at fit time:\n" + _listed(unseen)
+        message += "Feature names unseen at fit time:\n" + _bullets(unseen)
     if missing:
-        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
+        message += "Feature names seen at fit time, yet now missing:\n" + _bullets(missing)
     if not unseen and not missing:
         message += "Feature names must be in the same order as they were in fit.\n"
     if not missing:
@@ -109,5 +109,5 @@ def _difference(learnt: Sequence[str], given: Sequence[str], optional: Set[str])
     return message
 
 
-def _listed(names: Sequence[str]) -> str:
+def _bullets(names: Sequence[str]) -> str:
     return "".join(f"- {name}\n" for name in names[:5]) + ("- ...\n" if len(names) > 5 else "")

@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._values import as_objects, as_values, in_order, with_gaps
+from fairbound._values import as_objects, exact_array, in_order
 from fairbound.data import Dataset, is_missing
 from fairbound.fairness import (
     RATES,
@@ -51,7 +51,7 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
         series = nw.from_native(sensitive_features, series_only=True)
         columns = {str(series.name or ARRAY_NAME): series}
     else:
-        array = _as_array(sensitive_features)
+        array = exact_array(sensitive_features)
         if array.ndim not in (1, 2):
             raise ValueError(f"sensitive_features must have shape (n,) or (n, columns), but has shape {array.shape}.")
         several = array.ndim == 2 and array.shape[1] != 1
@@ -82,7 +82,7 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
 def _check_told_apart(name: str, column: NDArray[Any]) -> None:
     """Raise an error for groups such as 1 and "1", which look the same in limits and results."""
     seen: dict[str, Hashable] = {}
-    for group in distinct(column):
+    for group in known_groups(column):
         other = seen.setdefault(str(group), group)
         if other is not group:
             raise ValueError(
@@ -108,7 +108,7 @@ def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
     return named
 
 
-def distinct(column: NDArray[Any]) -> list[Hashable]:
+def known_groups(column: NDArray[Any]) -> list[Hashable]:
     """Return the distinct groups of a column, without missing values."""
     if is_divided(column):
         return [group for group in column.dtype.names or () if (column[group] > 0).any()]
@@ -167,13 +167,4 @@ def _values(column: Any) -> NDArray[Any]:
         array = as_objects(listed)
         array[is_missing(array)] = None
         return array
-    return _as_array(column)
-
-
-def _as_array(values: Any) -> NDArray[Any]:
-    """Return an array of the unchanged values; numpy alone would turn numbers beside text into text, or round them."""
-    values = with_gaps(values.to_pylist() if hasattr(values, "to_pylist") else values)
-    array = as_values(values, "sensitive_features")
-    if array.dtype.kind in "fUS" and not isinstance(values, np.ndarray):
-        return np.asarray(values, dtype=object)
-    return array
+    return exact_array(column)

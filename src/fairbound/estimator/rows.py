@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, argument, both_given
 from fairbound._weights import scale_weights
 from fairbound.estimator.correction import read_base_score
-from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
+from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.targets import read_labels, read_weights
@@ -122,7 +122,7 @@ def read_data(
 def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]) -> None:
     """Raise an error for a group whose rows all have weight 0, because the limits would silently ignore it."""
     for column, values in groups.items():
-        gone = set(distinct(values)) - set(distinct(values[counted]))
+        gone = set(known_groups(values)) - set(known_groups(values[counted]))
         if gone:
             raise ValueError(
                 f"Every row of the group {min(gone, key=str)!r} in {column!r} has weight 0, so it cannot be limited: "
@@ -169,7 +169,7 @@ def _coded_alike(
             f"{', '.join(map(repr, known))}: give the same."
         )
     for column, values in groups.items():
-        there, here = set(distinct(values)) - {MISSING}, set(distinct(known[column]))
+        there, here = set(known_groups(values)) - {MISSING}, set(known_groups(known[column]))
         if there - here:
             raise ValueError(
                 f"{name} has the group {min(there - here, key=str)!r} in {column!r}, which no training row has "

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from fairbound._text_tables import TextTable
-from fairbound._words import count, group_text, number, percent
+from fairbound._words import as_level, count, group_text, number
 from fairbound.evaluation.audit_records import GroupAudit, MeasureAudit
 from fairbound.evaluation.tally import MERGED
 
@@ -24,7 +24,7 @@ def audit_page(audit: Audit) -> tuple[str, list[TextTable], list[str]]:
     """Return heading, tables and notes."""
     two = f", positive {'label' if audit.labelled else 'decision'} {audit.classes[1]!r}"
     positive = two if len(audit.classes) == 2 else f", {len(audit.classes)} classes"
-    heading = f"Audit of {count(audit.rows)} rows{positive}, {percent(audit.confidence)} intervals"
+    heading = f"Audit of {count(audit.rows)} rows{positive}, {as_level(audit.confidence)} intervals"
     tables = []
     for grouping in audit.missing:
         groups = [group for group in audit.groups if group.grouping == grouping]

@@ -26,7 +26,7 @@ from fairbound._json import as_json, as_record
 from fairbound._text_tables import TextTable, page_as_html, page_as_text
 from fairbound._values import as_numbers
 from fairbound._weights import check_largest_weight
-from fairbound._words import at_least, at_most, count, number, percent
+from fairbound._words import as_level, at_least, at_most, count, number
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, requirements_of
 from fairbound.evaluation.tally import Repeats, Tally
@@ -98,7 +98,7 @@ class Certificate:
     @property
     def claim(self) -> str:
         """Return the statistical meaning of the verdicts as text."""
-        error = percent(1.0 - self.confidence)
+        error = as_level(1.0 - self.confidence)
         return (
             "Claim: if any limit is broken in the population, the probability of PASS for all limits is at most "
             f"{error}. If all limits are kept there, the probability of any FAIL is at most {error}. This holds if the "
@@ -120,17 +120,17 @@ class Certificate:
 
     def limit_table(self, title: str = "Limits") -> TextTable:
         """Return the verdicts and bounds as a table."""
-        sure = f"with {percent(self.confidence)} confidence"
+        sure = f"with {as_level(self.confidence)} confidence"
         limits = ((each.limit, each.verdict.value, number(each.value, 4), sides_in_words(each)) for each in self.limits)
         return TextTable(title, ("limit", "verdict", "measured", sure), tuple(limits), 2)
 
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
-        heading = f"Certificate: {self.verdict.value} ({count(self.rows)} rows, {percent(self.confidence)} confidence)"
+        heading = f"Certificate: {self.verdict.value} ({count(self.rows)} rows, {as_level(self.confidence)} confidence)"
         rates = tuple(
             (each.grouping, str(each), number(each.value, 4), f"{at_least(each.lower)} to {at_most(each.upper)}")
             for each in self.rates
         )
-        title = f"Rates, all within their intervals with {percent(self.confidence)} confidence"
+        title = f"Rates, all within their intervals with {as_level(self.confidence)} confidence"
         tables = [self.limit_table()]
         tables += [TextTable(title, ("groups", "rate", "measured", "interval"), rates, 2)] if rates else []
         notes: list[str] = [

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message, argument
+from fairbound._values import exact_array, is_gap
 from fairbound._words import listed
-from fairbound.fairness import Constraint, as_array, conventional_positive, is_missing, resolve_measure
+from fairbound.fairness import Constraint, conventional_positive, resolve_measure
 
 _WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0+)?")
 _USUAL = ("no", "yes", "n", "y", "negative", "positive")
@@ -102,8 +103,8 @@ def read_decisions(
     If there are two, the second one selects.  It is `positive_decision`, or 1 of 0 and 1, or the usual one of a pair
     such as "no" and "yes"; one of the pair may be absent.  More than two decisions are kept as they are.
     """
-    decisions = _Decisions(prediction, np.shape(as_array(prediction))[0], (), ("y", name))
-    distinct = in_order({canonical(value) for value in decisions.distinct})
+    decisions = _Decisions(prediction, np.shape(exact_array(prediction))[0], (), ("y", name))
+    distinct = by_kind({canonical(value) for value in decisions.distinct})
     if positive_decision is not None:
         selected, positive = decisions.are(positive_decision), canonical(positive_decision)
         others = [value for value in distinct if value != positive]
@@ -146,8 +147,8 @@ def read_two_values(
     name, stated_by : str
         The name of the values in messages, and of the argument that states the positive value.
     """
-    given = _Decisions(values, np.shape(as_array(values))[0], (), ("y", name))
-    distinct = in_order({canonical(value) for value in given.distinct})
+    given = _Decisions(values, np.shape(exact_array(values))[0], (), ("y", name))
+    distinct = by_kind({canonical(value) for value in given.distinct})
     low, high = known
     if high is None:
         if positive is not None:
@@ -176,7 +177,7 @@ class _Decisions:
     """The decisions, their distinct values, and the labels to match them with."""
 
     def __init__(self, prediction: Any, n_rows: int, labels: Sequence[Hashable], names: tuple[str, str]) -> None:
-        array = as_array(prediction)
+        array = exact_array(prediction)
         array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
         self.labels, (self.y_name, self.name) = labels, names
         self.values = array.tolist()
@@ -186,7 +187,7 @@ class _Decisions:
             raise self.refused(problem, rows=n_rows, shape=array.shape)
         try:
             self.distinct = list(dict.fromkeys(self.values))
-            gap = any(map(is_missing, self.distinct))
+            gap = any(map(is_gap, self.distinct))
         except TypeError:  # a list, or another value without a hash
             gap = True
         if gap:
@@ -253,7 +254,7 @@ class _Decisions:
 def _is_no_value(value: Any) -> bool:
     """Return whether a value is missing, or has no hash, such as a list."""
     try:
-        return is_missing(value) or hash(value) is None
+        return is_gap(value) or hash(value) is None
     except TypeError:
         return True
 
@@ -266,7 +267,7 @@ def _is_score(value: Any) -> bool:
         return False
 
 
-def in_order(values: Iterable[Any]) -> list[Any]:
+def by_kind(values: Iterable[Any]) -> list[Any]:
     """Return values of any kinds in a fixed order: numbers, then words, then others by their text."""
 
     def order(value: Any) -> tuple[int, Any]:
@@ -279,7 +280,7 @@ def in_order(values: Iterable[Any]) -> list[Any]:
 
 def _in_words(values: Iterable[Any]) -> str:
     """Return the values in order as text; only the first ones if there are many."""
-    return listed(in_order(values), 10)
+    return listed(by_kind(values), 10)
 
 
 def check_needs_no_labels(limits: Iterable[Constraint]) -> None:

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._values import exact_array, is_gap
 from fairbound.evaluation.intervals import sums_of_counts
 from fairbound.evaluation.tally import WHOLES, evaluate_counted
-from fairbound.fairness import RateFunction, as_array, is_divided, is_missing, read_columns
+from fairbound.fairness import RateFunction, is_divided, read_columns
 
 MOST_BLOCKS = 200
 """Most blocks of a requirement in a batch.  Stakes are chosen once per block; more blocks would gain almost nothing."""
@@ -40,7 +41,7 @@ def group_rows(
             f"A monitor watches groups that are known, but {divided[0]!r} has probabilities of groups: give one group "
             "for each row."
         )
-    columns = {name: list(map(in_one_form, as_array(values).tolist())) for name, values in read.items()}
+    columns = {name: list(map(in_one_form, exact_array(values).tolist())) for name, values in read.items()}
     if not columns:
         raise ValueError("sensitive_features has no columns: give at least one.")
     keys: dict[str, list[Any]] = {}
@@ -52,7 +53,7 @@ def group_rows(
     for name, key in keys.items():
         places: dict[Hashable, list[int]] = {}
         for row, values in enumerate(key):
-            if not any(map(is_missing, values)):
+            if not any(map(is_gap, values)):
                 places.setdefault(values if len(values) > 1 else values[0], []).append(row)
         # The order of one group must not depend on that of another, nor on which of them comes first.
         mixed = {group: rng.permutation(places[group]) for group in sorted(places, key=repr)}

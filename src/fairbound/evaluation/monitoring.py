@@ -29,7 +29,7 @@ from scipy import special
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import write_file
 from fairbound._text_tables import TextTable, page_as_html, page_as_text
-from fairbound._words import count, listed, number, percent
+from fairbound._words import as_level, count, listed, number
 from fairbound.evaluation.e_processes import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
 from fairbound.evaluation.matching import check_needs_no_labels, read_two_values
@@ -344,7 +344,7 @@ class Monitor:
         """Return the statistical meaning of an alarm as text."""
         return (
             "Claim: if every limit is kept at all times, the probability that any alarm is ever raised is at most "
-            f"{percent(1.0 - self.confidence)}, however often one looks. No alarm does not show that a limit is kept."
+            f"{as_level(1.0 - self.confidence)}, however often one looks. No alarm does not show that a limit is kept."
         )
 
     @property

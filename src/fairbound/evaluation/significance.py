@@ -36,7 +36,7 @@ from scipy import special
 
 from fairbound._json import as_json
 from fairbound._text_tables import TextTable, data_frame
-from fairbound._words import beside, count, group_text, number, p_text, percent
+from fairbound._words import as_level, beside, count, group_text, number, p_text
 from fairbound.evaluation.audit_records import OfGroup, find_group
 from fairbound.evaluation.intervals import binomial_interval
 from fairbound.evaluation.p_values import beside_the_highest, holm
@@ -148,7 +148,7 @@ class Significance:
 
     def tables(self) -> list[TextTable]:
         """Return two tables for each grouping: the ratios with their tests, and the missing selections."""
-        ratios = ("group", "selected", "rows", "rate", f"ratio, {percent(self.confidence)}")
+        ratios = ("group", "selected", "rows", "rate", f"ratio, {as_level(self.confidence)}")
         missing = ("group", "four fifths", "one more reverses", "one different exceeds")
         found = []
         for grouping in dict.fromkeys(test.grouping for test in self.tests):

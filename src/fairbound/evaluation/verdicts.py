@@ -10,7 +10,7 @@ from typing import Literal
 
 from fairbound._errors import Message
 from fairbound._json import Number
-from fairbound._words import at_least, at_most, count, factor_text, group_text, percent
+from fairbound._words import as_level, at_least, at_most, count, factor_text, group_text
 from fairbound.evaluation.planning import times_as_many
 from fairbound.evaluation.requirements import Requirement
 from fairbound.evaluation.tally import WHOLES, Tally
@@ -151,7 +151,7 @@ def certify_limit(
     """Test the requirements of one limit: each at level α for PASS, each rate's interval at `level` for FAIL."""
     (limit,) = system.constraints
     tested = [(each, each.worst(alpha), each.best(level)) for each in requirements]
-    sure = f"with {percent(1.0 - alpha)} confidence"
+    sure = f"with {as_level(1.0 - alpha)} confidence"
     broken = [(best - each.side.limit, str(each)) for each, _, best in tested if best < each.side.limit]
     times, needed = None, None
     if all(worst >= each.side.limit for each, worst, _ in tested):

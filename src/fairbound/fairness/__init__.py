@@ -2,7 +2,7 @@
 
 from fairbound._positive_label import conventional_positive
 from fairbound.fairness.cells import Cells, Combine, Grouping
-from fairbound.fairness.columns import as_array, is_missing, name_columns
+from fairbound.fairness.columns import name_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
@@ -112,7 +112,6 @@ __all__ = [
     "Surrogate",
     "Tanh",
     "accuracy",
-    "as_array",
     "as_constraints",
     "as_logits",
     "conventional_positive",
@@ -126,7 +125,6 @@ __all__ = [
     "group_sums",
     "holds_probabilities",
     "is_divided",
-    "is_missing",
     "logit",
     "name_columns",
     "negative_predictive_value",

@@ -13,7 +13,7 @@ from fairbound._distinct import distinct
 from fairbound._errors import InputError
 from fairbound._escapes import hidden_in, without_hidden
 from fairbound._positive_label import conventional_positive
-from fairbound._values import as_objects, equals_itself, in_order
+from fairbound._values import exact_array, in_order, is_gap
 
 MOST_GROUPS = 1000
 
@@ -30,7 +30,7 @@ def encode_labels(
     if classes is not None:
         _, known = encode_labels(list(classes), pos_label)
         places = {label: place for place, label in enumerate(known)}
-        given = as_array(y).tolist()
+        given = exact_array(y).tolist()
         unknown = [label for label in given if label not in places]
         if unknown:
             raise ValueError(
@@ -38,7 +38,7 @@ def encode_labels(
                 f"{', '.join(map(repr, known))}."
             )
         return np.array([places[label] for label in given], dtype=np.int64), known
-    array = as_array(y)
+    array = exact_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -48,7 +48,7 @@ def encode_labels(
     if array.dtype.kind in "fO":
         listed = array.tolist()
         _check_single(listed, "y")
-        if any(is_missing(label) or label in (math.inf, -math.inf) for label in listed):
+        if any(is_gap(label) or label in (math.inf, -math.inf) for label in listed):
             raise ValueError("y contains missing labels, NaN or infinity: drop the rows whose label is unknown.")
         if len({isinstance(label, str) for label in listed}) > 1:
             raise ValueError("y mixes text with other labels: give labels of one kind.")
@@ -121,7 +121,7 @@ def name_columns(columns: Iterable[tuple[Any, Any]], source: str = "sensitive_fe
 
 def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     """Return the code of each value of a column, −1 if missing, and the distinct values in order."""
-    array = as_array(column)
+    array = exact_array(column)
     if array.dtype.kind in "iubUS":
         found, codes = distinct(array)
         values = tuple(found.tolist())
@@ -134,7 +134,7 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     else:
         listed = array.tolist()
         _check_single(listed, f"Sensitive column {name!r}")
-        gaps = {value: is_missing(value) for value in listed}
+        gaps = {value: is_gap(value) for value in listed}
         values = tuple(in_order([value for value in gaps if not gaps[value]], f"Sensitive column {name!r}"))
         positions = {value: position for position, value in enumerate(values)}
         places = {value: -1 if gap else positions[value] for value, gap in gaps.items()}
@@ -152,28 +152,6 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     return codes.astype(np.int64), values
 
 
-def as_array(values: Any) -> np.ndarray:
-    """Return an array with the values as given.
-
-    `numpy.asarray` alone would turn a list of strings and NaN into strings, and nullable integers into floats.  It
-    would also drop the mask of a masked array.
-    """
-    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
-        known = np.array(values.data, dtype=object)
-        known[np.ma.getmaskarray(values)] = None
-        return known
-    try:
-        array = np.asarray(values)
-    except ValueError:  # sequences of different lengths
-        raise ValueError("One value per row is needed, but some rows hold several: give a flat sequence.") from None
-    if array.dtype.kind in "fUS" and not isinstance(getattr(values, "dtype", None), np.dtype):
-        for exact in ("to_pylist", "to_list"):  # pyarrow and polars round large integers beside missing ones
-            if array.ndim == 1 and hasattr(values, exact):
-                return as_objects(getattr(values, exact)())
-        return np.asarray(values, dtype=object)
-    return array
-
-
 def _check_single(values: Iterable[Any], name: str) -> None:
     """Raise an error if a value is a list, a dictionary or an array."""
     for value in values:
@@ -181,8 +159,3 @@ def _check_single(values: Iterable[Any], name: str) -> None:
             hash(value)
         except TypeError:
             raise ValueError(f"{name} contains a {type(value).__name__}: give one number or text per row.") from None
-
-
-def is_missing(value: object) -> bool:
-    """Return whether a value is None, NaN, or the missing value of another library."""
-    return value is None or not equals_itself(value)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.fairness.columns import as_array, is_missing, name_columns
+from fairbound._values import exact_array, is_gap
+from fairbound.fairness.columns import name_columns
 
 SUM_TOLERANCE = 1e-6
 """By rounding, the probabilities of a row may add up to 1 plus this much; then they are divided by their sum."""
@@ -85,11 +86,11 @@ def with_unknown(column: np.ndarray, name: str) -> np.ndarray:
 
 
 def _read_numbers(name: str, group: str, values: Any) -> np.ndarray:
-    array = as_array(values)
+    array = exact_array(values)
     if array.ndim != 1:
         raise ValueError(f"The probabilities of {group!r} in {name!r} must have shape (n,), not {array.shape}.")
     if array.dtype.kind == "O":
-        array = np.array([math.nan if is_missing(value) else value for value in array.tolist()], dtype=object)
+        array = np.array([math.nan if is_gap(value) else value for value in array.tolist()], dtype=object)
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):

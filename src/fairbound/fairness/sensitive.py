@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.fairness.columns import as_array, encode, name_columns
+from fairbound._values import exact_array
+from fairbound.fairness.columns import encode, name_columns
 from fairbound.fairness.group_probabilities import group_weights, holds_probabilities, is_divided, read_probabilities
 
 
@@ -25,7 +26,7 @@ def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
         columns = name_columns((name, None) for name in names)  # rejects a repeated name before it is looked up
         columns = {str(name): sensitive_features[name] for name in names}
     else:
-        array = as_array(sensitive_features)
+        array = exact_array(sensitive_features)
         if array.ndim == 1:
             columns = {str(getattr(sensitive_features, "name", None) or "sensitive_feature"): sensitive_features}
         elif array.ndim == 2:

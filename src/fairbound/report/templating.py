@@ -16,7 +16,7 @@ from typing import Any
 
 from fairbound._errors import missing_extra
 from fairbound._escapes import visible
-from fairbound._words import as_text, count, group_text, p_text, percent
+from fairbound._words import as_level, as_text, count, group_text, p_text
 from fairbound.report import numbers, words
 from fairbound.report.figures import Figure
 
@@ -31,7 +31,7 @@ def environment(package: str) -> Any:
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(each) for each in dict.fromkeys((package, PACKAGE))]),
         autoescape=True,
-        finalize=_shown,
+        finalize=_harmless,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -64,8 +64,13 @@ def template_engine(*, markdown: bool = False) -> Any:
         "signed",
     )
     engine.filters |= {name: getattr(numbers, name) for name in (*names, "significant", "words")}
-    engine.filters |= {"count": count, "sure": percent, "limit": words.limit_in_words, "group": group_text, "p": p_text}
-    engine.filters |= {"bounds": words.bounds_in_words, "pair": words.pair_in_words, "sentence": words.sentence}
+    engine.filters |= {"count": count, "sure": as_level, "limit": words.limit_in_words, "group": group_text}
+    engine.filters |= {
+        "p": p_text,
+        "bounds": words.bounds_in_words,
+        "pair": words.pair_in_words,
+        "sentence": words.sentence,
+    }
     engine.filters |= {"tone": lambda verdict: words.VERDICT_TONES.get(verdict, "plain"), "text": as_text}
     engine.globals |= {"SIGNS": words.SIGNS, "percents": numbers.percent}
     return engine
@@ -153,7 +158,7 @@ def render_page(
     )
 
 
-def _shown(value: Any) -> Any:
+def _harmless(value: Any) -> Any:
     """Return the text that a template prints, with control characters as escapes."""
     return visible(value, keep="\n\t") if type(value) is str else value
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from fairbound._words import count, factor_text, group_text, percent, probability_text
+from fairbound._words import as_level, count, factor_text, group_text, probability_text
 from fairbound.evaluation import LimitCertificate, Verdict, sides_in_words
 from fairbound.report import numbers
 
@@ -123,7 +123,7 @@ def _verdict(summary: Summary) -> Answer:
         said = "No rows were held out, so nothing is known about new rows."
         return say("open", f"{subject} kept on the training rows", said)
     (rows, certificate), *others = summary.certificates.items()
-    sure = f"with {percent(certificate.confidence)} confidence"
+    sure = f"with {as_level(certificate.confidence)} confidence"
     if certificate.passed and any(each.verdict is Verdict.FAIL for _, each in others):
         return say(
             "bad",
@@ -166,7 +166,7 @@ def _verdict(summary: Summary) -> Answer:
     return say(
         "bad" if beyond else "open",
         f"{short}; " + ("on new rows a break is likely" if unlikely else "for new rows it is open"),
-        f"The {rows} rows do not decide at {percent(certificate.confidence)} confidence whether {all_of_them} kept in "
+        f"The {rows} rows do not decide at {as_level(certificate.confidence)} confidence whether {all_of_them} kept in "
         "the population that they were drawn from." + (" The distance to the limit may be chance." if beyond else ""),
     )
 
@@ -260,7 +260,7 @@ def _forecast(summary: Summary) -> Iterator[Answer]:
 
 def _confidence(summary: Summary) -> Iterator[Answer]:
     for rows, certificate in summary.certificates.items():
-        sure = percent(certificate.confidence)
+        sure = as_level(certificate.confidence)
         several = len(certificate.limits) > 1
         yield Answer(
             f"How sure for new rows (by the {rows} rows)?",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairbound._text_tables import TextTable
-from fairbound._words import count, number, percent
+from fairbound._words import as_level, count, number
 from fairbound.evaluation import GroupAudit
 from fairbound.fairness import shortest
 from fairbound.studies.summary import Summary
@@ -64,7 +64,7 @@ def _limit_table(summary: Summary) -> TextTable:
     """Return a table of the value of each limit on each part of the rows, and the verdicts."""
     held_out, certificates = summary.held_out, summary.certificates
     header = ["limit", "training rows", "kept"]
-    header += [] if held_out is None else ["held-out rows", f"verdict, {percent(summary.confidence)}"]
+    header += [] if held_out is None else ["held-out rows", f"verdict, {as_level(summary.confidence)}"]
     header += ["calibration"] if "calibration" in certificates else []
     rows = []
     for place, limit in enumerate(summary.limits):

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.sparse import issparse
 
 from fairbound._journal import digest
 from fairbound._model_settings import Effort
@@ -346,7 +347,12 @@ class Continuation:
         z = draw.normal(size=(64, len(problem.cells.outcomes)))
         losses = problem.loss.values(z, draw.integers(problem.cells.n_labels, size=len(z)))
         settings = problem.regularizers, problem.threshold, problem.chunk_rows, self.effort, self.precision
-        return digest(self.rows.digest, problem.passes.others, problem.model.digest(), losses, settings)
+        read = [digest(np.array(self.rows.offsets), self.rows.cell_of_segment)]
+        for chunk in self.rows.chunks(problem.chunk_rows):
+            X = (chunk.X.data, chunk.X.indices, chunk.X.indptr) if issparse(chunk.X) else (chunk.X,)
+            read.append(digest(*X, chunk.labels, chunk.loss_weights, chunk.cell_weights))
+        everywhere = problem.passes.join(np.frombuffer(digest(*read), np.uint8))
+        return digest(everywhere, problem.passes.others, problem.model.digest(), losses, settings)
 
     def _sample(self, rows: Rows) -> Rows:
         """Return a sample of many rows, drawn by a fixed seed, with small cells whole; the rows themselves if few."""

@@ -11,7 +11,6 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, as_reported, message_of
-from fairbound._journal import digest
 from fairbound.training.chunks import Chunk, Floats, WeightParts
 from fairbound.training.rows import MatrixRows, Permutation, Rows
 
@@ -239,11 +237,6 @@ class SharedRows(Rows):
             cell_parts=replace(self.cell_parts, total=totals[1]),
         )
         return replace(self, everywhere=everywhere)
-
-    @cached_property
-    def digest(self) -> bytes:
-        """Return a digest of the rows of all processes."""
-        return digest(*self.processes.gather(self.own.digest))
 
     def chunks(self, chunk_rows: int) -> Iterable[Chunk]:
         """Yield the rows of this process in consecutive chunks of at most `chunk_rows`."""

@@ -24,16 +24,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from fairbound._journal import digest
 from fairbound._weights import check_weights, scale_weights
 from fairbound.fairness import Cells
 from fairbound.training.chunks import Chunk, Floats, Slices, WeightParts
 
 Permutation = Callable[[int], NDArray[np.int64]]
 """Returns the numbers below n in random order, such as the method `permutation` of a generator of numpy."""
-
-DIGEST_ROWS = 2**20
-"""Rows per chunk when the digest of all rows is computed."""
 
 
 class Rows(ABC):
@@ -105,15 +101,6 @@ class Rows(ABC):
     def probe(self, count: int = 8) -> Any:
         """Return the inputs of a few rows."""
         return self.few(count).X
-
-    @cached_property
-    def digest(self) -> bytes:
-        """Return a digest of all rows and weights, by which a journal recognises them."""
-        found = [digest(np.array(self.offsets), self.cell_of_segment)]
-        for chunk in self.chunks(DIGEST_ROWS):
-            X = (chunk.X.data, chunk.X.indices, chunk.X.indptr) if sparse.issparse(chunk.X) else (chunk.X,)
-            found.append(digest(*X, chunk.labels, chunk.loss_weights, chunk.cell_weights))
-        return digest(*found)
 
     def cuts(self, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
         """Yield (start, stop, slices) of consecutive chunks."""
