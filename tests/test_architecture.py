@@ -155,7 +155,7 @@ def test_the_table_has_no_circle():
 
 
 GOAL = 21_000
-MOST_CODE_LINES = 33_500
+MOST_CODE_LINES = 30_000
 """The present sum, rounded up to the next 500: lower it when the sum has fallen."""
 
 

@@ -304,7 +304,7 @@ def test_bad_settings_are_said_before_any_rows_are_looked_at(settings, words):
         ({}, {"limits": "disparate_impact(a) >= 0.8"}, r"\[a\]"),
         ({}, {"groups": Groups(min_size=10_000)}, r"Groups\(small='merge'\)"),
         ({}, {"groups": Groups(min_size=10_000), "confidence": 0.9}, "without confidence="),
-        ({"weight": 1.0}, {"confidence": 0.9}, "without weight="),
+        ({"weight": 1.0}, {"confidence": 0.9}, "does not work with weight="),
         ({"sensitive": "race"}, {}, "race"),
     ],
 )
