@@ -56,7 +56,7 @@ def run(
     result = fit(problem, data.train.X, objective=objective)
     seconds = time.process_time() - start
     with torch.no_grad():
-        decisions = (problem.module(torch.from_numpy(data.test.X))[:, 0] > 0).numpy()
+        decisions = (problem.module(torch.from_numpy(data.test.X).to(problem.module[0].weight.dtype))[:, 0] > 0).numpy()
     groups = data.test.groups()
     rates = [decisions[groups == group].mean() for group in np.unique(groups)]
     return result, seconds, float((decisions == data.test.y).mean()), min(rates) / max(rates)
