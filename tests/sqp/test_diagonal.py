@@ -32,24 +32,6 @@ def test_positive_definite_even_without_gradient(hessian):
         assert float(d @ hessian.product(d)) > 0
 
 
-def test_a_restored_state_continues_bit_by_bit(hessian):
-    first, *later = gradients()
-    hessian.update(first)
-    saved = hessian.state_dict()
-    twin = resolve_hessian(hessian.name)
-    twin.load_state_dict(saved)
-    for g in later:  # also: the saved state must not move with the original
-        hessian.update(g)
-    for g in later:
-        twin.update(g)
-    np.testing.assert_array_equal(hessian.product(first), twin.product(first))
-
-
-def test_state_of_another_kind_is_refused(hessian):
-    with pytest.raises(ValueError, match=r"load_state_dict: expected the keys .*another kind of Hessian"):
-        hessian.load_state_dict({"nonsense": 1})
-
-
 def test_adagrad_is_the_damped_root_of_the_sum_of_squares():
     hessian = Adagrad(damping=0.5)
     a, b, *_ = gradients()

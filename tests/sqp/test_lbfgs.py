@@ -104,21 +104,6 @@ def test_the_first_pair_sets_the_unit():
     np.testing.assert_allclose(hessian.product(s), 1e-6 * s, rtol=1e-12)
 
 
-def test_a_restored_state_is_the_same_matrix():
-    hessian, _ = undamped(curved_pairs(0, 7, 6), 4)
-    twin = LimitedMemoryBFGS(memory=4)
-    twin.load_state_dict(hessian.state_dict())
-    v = np.ones(7)
-    np.testing.assert_array_equal(hessian.product(v), twin.product(v))
-    np.testing.assert_array_equal(hessian.solve(v), twin.solve(v))
-    smaller = LimitedMemoryBFGS(memory=2)
-    smaller.load_state_dict(hessian.state_dict())
-    assert smaller.pairs == 2
-    fresh = LimitedMemoryBFGS(scale=5.0)
-    twin.load_state_dict(fresh.state_dict())
-    np.testing.assert_array_equal(twin.product(v), 5 * v)
-
-
 def test_misuse_is_refused_with_a_sentence():
     with pytest.raises(ValueError, match=r"LimitedMemoryBFGS\(memory=0\).*at least 1"):
         LimitedMemoryBFGS(memory=0)

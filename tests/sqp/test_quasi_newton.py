@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tests.sqp.textbook import INF, TEXTBOOK, Textbook
 
-from fairbound.sqp import Evaluation, Identity, LineSearch, QuasiNewtonSQP, Status, StochasticSQP, kkt_residuals
+from fairbound.sqp import Evaluation, Identity, QuasiNewtonSQP, Status, StochasticSQP, kkt_residuals, violation
+from fairbound.sqp.line_search import search
 from fairbound.sqp.steering import steered_step
 
 PROBLEMS = {problem.name: problem for problem in TEXTBOOK}
@@ -112,12 +113,11 @@ def test_the_second_order_correction_defeats_the_maratos_effect(angle):
     steered = steered_step(here, Identity(), 10.0)
     optimum = np.array([1.0, 0.0])
     assert np.linalg.norm(w + steered.solution.d - optimum) < angle**2
-    plain = LineSearch(correct=False).search(problem.values, w, here, steered.core, steered.solution)
-    assert plain.accepted
-    assert plain.length < 1.0
+    f, c = problem.values(w + steered.solution.d)
+    assert f + 10.0 * violation(c, here.lower, here.upper) > here.f + 10.0 * here.violation
     trials = []
     values = lambda point: trials.append(point) or problem.values(point)  # noqa: E731
-    corrected = LineSearch().search(values, w, here, steered.core, steered.solution)
+    corrected = search(values, w, here, steered.core, steered.solution)
     assert corrected.corrected
     assert corrected.length == 1.0
     assert not corrected.is_full_step
@@ -130,7 +130,7 @@ def test_a_search_that_finds_nothing_says_so():
     w = problem.initial_point()
     here = problem.evaluate(w)
     steered = steered_step(here, Identity(), 10.0)
-    found = LineSearch().search(lambda _: (math.nan, here.c), w, here, steered.core, steered.solution)
+    found = search(lambda _: (math.nan, here.c), w, here, steered.core, steered.solution)
     assert not found.accepted
     assert found.length == 0.0
     assert not found.change.any()
@@ -312,12 +312,12 @@ def test_a_warm_start_needs_fewer_evaluations_than_a_cold_one():
     first = solver.solve(PROBLEMS["HS100"])
     cold = solver.solve(tightened(1.0))
     lukewarm = solver.solve(tightened(1.0), first.w)
-    warm = solver.solve(tightened(1.0), first.w, warm_start=first.warm_start)
+    warm = solver.solve(tightened(1.0), first.w, warm_start=first)
     assert cold.f == pytest.approx(warm.f, abs=1e-6)
     assert warm.evaluations < lukewarm.evaluations
     assert warm.evaluations < cold.evaluations
     assert warm.penalty >= first.penalty
-    again = solver.solve(PROBLEMS["HS100"], first.w, warm_start=first.warm_start)
+    again = solver.solve(PROBLEMS["HS100"], first.w, warm_start=first)
     assert again.iterations == 0
 
 
@@ -341,12 +341,9 @@ def test_float32_starts_are_taken_and_left_alone():
     ("options", "words"),
     [
         ({"tolerance": 0.0}, r"QuasiNewtonSQP\(tolerance=0.0\): must be a finite number above 0"),
-        ({"penalty": math.inf}, r"QuasiNewtonSQP\(penalty=inf\)"),
-        ({"feasibility": -1.0}, r"QuasiNewtonSQP\(feasibility=-1.0\): must be a finite number above 0"),
         ({"max_iterations": 0}, r"QuasiNewtonSQP\(max_iterations=0\).*at least 1"),
         ({"memory": 2.5}, r"QuasiNewtonSQP\(memory=2.5\)"),
         ({"patience": 0}, r"QuasiNewtonSQP\(patience=0\)"),
-        ({"stall": 1.0}, r"QuasiNewtonSQP\(stall=1.0\).*below 1"),
     ],
 )
 def test_options_out_of_range_are_refused(options, words):
@@ -357,5 +354,3 @@ def test_options_out_of_range_are_refused(options, words):
 def test_misuse_is_refused_with_a_sentence():
     with pytest.raises(ValueError, match=r"flat vector.*\(2, 2\)"):
         QuasiNewtonSQP().solve(PROBLEMS["HS43"], np.zeros((2, 2)))
-    with pytest.raises(ValueError, match=r"LineSearch\(sufficient=1.0\): must be between 0 and 1"):
-        LineSearch(sufficient=1.0)

@@ -10,7 +10,7 @@ import pytest
 from fairbound.sqp.diagonal import Identity
 from fairbound.sqp.problem import Evaluation
 from fairbound.sqp.qp import solve_qp
-from fairbound.sqp.steering import Steering, steered_step
+from fairbound.sqp.steering import LARGEST, steered_step
 
 
 def vector(*values: float) -> np.ndarray:
@@ -32,7 +32,7 @@ def test_with_the_penalty_below_the_true_multiplier_the_plain_step_is_stuck_at_a
 
 def test_steering_raises_the_penalty_until_the_step_moves_to_feasibility():
     steered = steered_step(at_penalty_minimiser(2.0), Identity(), 2.0)
-    assert steered.penalty == 20.0  # one raise: tenfold, and above the multiplier 5
+    assert steered.solution.penalty == 20.0  # one raise: tenfold, and above the multiplier 5
     assert not steered.locally_infeasible
     assert not steered.solution.elastic
     assert steered.solution.d.item() == pytest.approx(-3.0)
@@ -40,11 +40,11 @@ def test_steering_raises_the_penalty_until_the_step_moves_to_feasibility():
 
 
 def test_a_penalty_that_serves_is_left_alone():
-    assert steered_step(at_penalty_minimiser(2.0), Identity(), 7.0).penalty == 7.0
+    assert steered_step(at_penalty_minimiser(2.0), Identity(), 7.0).solution.penalty == 7.0
     # elastic, but a tenth of the violation is gained: 2.9 of 3
     enough = steered_step(at_penalty_minimiser(2.0), Identity(), 4.9)
     assert enough.solution.elastic
-    assert enough.penalty == 4.9
+    assert enough.solution.penalty == 4.9
 
 
 def test_a_feasible_point_is_not_left_for_a_violating_one():
@@ -52,7 +52,7 @@ def test_a_feasible_point_is_not_left_for_a_violating_one():
     here = Evaluation(12.5, vector(-5.0), vector(0.0), np.ones((1, 1)), vector(-math.inf), vector(0.0))
     steered = steered_step(here, Identity(), 1.0)
     assert steered.solution.violation == pytest.approx(0.0, abs=1e-12)
-    assert steered.penalty == 10.0
+    assert steered.solution.penalty == 10.0
 
 
 def test_contradictory_rows_are_locally_infeasible():
@@ -62,7 +62,7 @@ def test_contradictory_rows_are_locally_infeasible():
     )
     steered = steered_step(here, Identity(), 5.0)
     assert steered.locally_infeasible
-    assert steered.penalty == 5.0
+    assert steered.solution.penalty == 5.0
     assert steered.solution.violation == pytest.approx(2.0)
 
 
@@ -79,23 +79,12 @@ def test_an_inconsistent_linearisation_is_not_yet_infeasibility():
     steered = steered_step(here, Identity(), 1e-3)
     assert not steered.locally_infeasible
     assert steered.solution.violation <= 10 - 0.1 * 8
-    assert steered.penalty > 1e-3
+    assert steered.solution.penalty > 1e-3
 
 
 def test_at_the_cap_the_point_is_reported_as_locally_infeasible():
-    steered = steered_step(at_penalty_minimiser(2.0), Identity(), 2.0, Steering(largest=2.0))
+    # As `at_penalty_minimiser`, with a multiplier beyond the largest penalty
+    here = Evaluation(0.0, vector(-LARGEST), vector(1.0), np.ones((1, 1)), vector(-math.inf), vector(0.0))
+    steered = steered_step(here, Identity(), 2.0)
     assert steered.locally_infeasible
-    assert steered.penalty == 2.0
-
-
-@pytest.mark.parametrize(
-    ("constants", "words"),
-    [
-        ({"fraction": 1.0}, r"Steering\(fraction=1.0\): must be between 0 and 1"),
-        ({"factor": 1.0}, r"Steering\(factor=1.0\): must be above 1"),
-        ({"largest": math.inf}, r"Steering\(largest=inf\).*finite"),
-    ],
-)
-def test_constants_out_of_range_are_refused(constants, words):
-    with pytest.raises(ValueError, match=words):
-        Steering(**constants)
+    assert steered.solution.penalty == LARGEST

@@ -18,14 +18,9 @@ def rule_with(lipschitz_objective: float, lipschitz_constraints: float, width: f
 
 
 @pytest.mark.parametrize("name", sorted(STEP_LENGTHS))
-def test_every_rule_gives_a_length_between_0_and_1_and_restores_its_state(name):
+def test_every_rule_gives_a_length_between_0_and_1(name):
     rule = resolve_step_length(name)
     assert 0.0 < rule.choose(StepModel(0.5, 0.1, 1.0, 1.0, 1.0)) <= 1.0
-    twin = resolve_step_length(name)
-    twin.load_state_dict(rule.state_dict())
-    assert twin.state_dict() == rule.state_dict()
-    with pytest.raises(ValueError, match="saved by another rule"):
-        rule.load_state_dict({"nonsense": 0})
 
 
 def test_adaptive_rule_by_hand():
@@ -86,7 +81,7 @@ def test_estimates_are_due_every_so_often_and_never_for_the_fixed_rule():
     assert [rule.displacement(k) for k in range(4)] == [1e-3, 0.0, 0.0, 1e-3]
     assert FixedStep().displacement(0) == 0.0
     rule.observe(*[quadratic_evaluation(np.ones(2))] * 2, np.zeros(2))  # a step that rounded to nothing teaches nothing
-    assert rule.state_dict() == AdaptiveStep().state_dict()
+    assert vars(rule) == vars(AdaptiveStep(every=3, displacement=1e-3))
 
 
 @pytest.mark.parametrize(

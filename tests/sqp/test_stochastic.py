@@ -21,7 +21,6 @@ from fairbound.sqp import (
     FixedStep,
     Identity,
     LearningRateCut,
-    Steering,
     StochasticSQP,
 )
 
@@ -257,7 +256,7 @@ def test_records_are_plain_data():
     w = tensor(0.0, 2.0)
     record = StochasticSQP([w]).step(lambda: half_plane(w))
     row = json.loads(json.dumps(record.as_dict()))
-    assert row["multipliers"] == record.multipliers.tolist()
+    assert row["kkt_violation"] == record.kkt.violation
     assert row["kkt_stationarity"] == record.kkt.stationarity
     with pytest.raises(AttributeError):
         record.f = 0.0
@@ -306,15 +305,14 @@ def test_misuse_is_refused_with_a_sentence():
         optimizer.step(lambda: unconstrained(torch.zeros(3)))
     with pytest.raises(ValueError, match="this state was saved by another optimiser"):
         optimizer.load_state_dict(torch.optim.SGD([w], lr=0.1).state_dict())
-    with pytest.raises(ValueError, match="same learning_rate_cut"):
+    with pytest.raises(ValueError, match=r"'LearningRateCut'.*build both with the same options"):
         optimizer.load_state_dict(StochasticSQP([w], learning_rate_cut=LearningRateCut()).state_dict())
-    with pytest.raises(ValueError, match="another kind of Hessian"):
+    with pytest.raises(ValueError, match=r"'Identity'.*this one has \['ExponentialAverage'"):
         optimizer.load_state_dict(StochasticSQP([w], hessian="identity").state_dict())
 
 
 def test_strategies_are_taken_as_instances():
-    rule, hessian, steering = FixedStep(), Adagrad(damping=0.5), Steering(largest=1e3)
-    optimizer = StochasticSQP([tensor(0.0)], hessian=hessian, step_length=rule, steering=steering)
+    rule, hessian = FixedStep(), Adagrad(damping=0.5)
+    optimizer = StochasticSQP([tensor(0.0)], hessian=hessian, step_length=rule)
     assert optimizer.hessian is hessian
     assert optimizer.step_length is rule
-    assert optimizer.steering is steering

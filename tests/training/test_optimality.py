@@ -8,7 +8,7 @@ from scipy import optimize, sparse
 
 from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells, Covariance, DisparateImpact, Linear, SmoothedStep
-from fairbound.sqp import Evaluation, LineSearch, QuasiNewtonSQP, Status
+from fairbound.sqp import Evaluation, QuasiNewtonSQP, Status
 from fairbound.training import L2, TrainingProblem, make_model
 
 WEIGHT = 1e-3
@@ -65,7 +65,7 @@ class AllRows:
 
 def solve(problem: TrainingProblem, X: np.ndarray) -> tuple[float, Status]:
     """The optimum of the smooth problem itself, surrogate values and all, to tight tolerances."""
-    solver = QuasiNewtonSQP(tolerance=1e-7, max_iterations=2000, line_search=LineSearch())
+    solver = QuasiNewtonSQP(tolerance=1e-7, max_iterations=2000)
     solution = solver.solve(AllRows(problem, X))
     return solution.f, solution.status
 

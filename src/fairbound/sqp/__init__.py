@@ -15,13 +15,11 @@ from fairbound.sqp.dense import DenseHessian
 from fairbound.sqp.diagonal import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
 from fairbound.sqp.lbfgs import LimitedMemoryBFGS
 from fairbound.sqp.learning_rate import LearningRateCut
-from fairbound.sqp.line_search import LineSearch
-from fairbound.sqp.optimality import KKTResiduals, kkt_residuals, least_squares_multipliers
+from fairbound.sqp.optimality import KKTResiduals, kkt_residuals
 from fairbound.sqp.problem import Evaluation, Jacobian, Problem, violation, violations
 from fairbound.sqp.qp import QPSolution, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
-from fairbound.sqp.solution import IterationRecord, Solution, Status, StepRecord, WarmStart
-from fairbound.sqp.steering import Steering
+from fairbound.sqp.solution import IterationRecord, Solution, Status, StepRecord
 from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, StepLength
 
 if TYPE_CHECKING:
@@ -43,20 +41,16 @@ __all__ = [
     "KKTResiduals",
     "LearningRateCut",
     "LimitedMemoryBFGS",
-    "LineSearch",
     "Metric",
     "Problem",
     "QPSolution",
     "QuasiNewtonSQP",
     "Solution",
     "Status",
-    "Steering",
     "StepLength",
     "StepRecord",
     "StochasticSQP",
-    "WarmStart",
     "kkt_residuals",
-    "least_squares_multipliers",
     "solve_qp",
     "violation",
     "violations",

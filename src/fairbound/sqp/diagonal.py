@@ -17,22 +17,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from fairbound._words import lookup
 from fairbound.sqp.problem import Array
-
-
-def check_state(owner: Any, state: dict[str, Any], other: str) -> None:
-    """Raise an error if `state` does not have the keys of the owner's own state; `other` says who may have saved it."""
-    expected = sorted(owner.state_dict())
-    if sorted(state) != expected:
-        raise ValueError(
-            f"{type(owner).__name__}.load_state_dict: expected the keys {expected}, got {sorted(state)}; the state was "
-            f"saved by {other}."
-        )
 
 
 class Hessian(ABC):
@@ -55,14 +45,6 @@ class Hessian(ABC):
     def product(self, d: Array) -> Array:
         """H d."""
         return d * self.diagonal()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the mutable state as arrays and numbers."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
-        check_state(self, state, "another kind of Hessian")
 
 
 class Identity(Hessian):
@@ -108,15 +90,6 @@ class _Accumulated(Hessian):
         if self._squares is None:
             raise ValueError(f"{type(self).__name__}: call update(g) once before solve or product.")
         return self._squares
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the accumulator."""
-        return {"squares": None if self._squares is None else self._squares.copy()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the accumulator."""
-        super().load_state_dict(state)
-        self._squares = None if state["squares"] is None else state["squares"].copy()
 
 
 class Adagrad(_Accumulated):
@@ -203,15 +176,6 @@ class ExponentialAverage(_Accumulated):
         if self.corrected:
             average = average / (1.0 - self.decay**self._updates)
         return np.sqrt(average + self.damping)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the accumulator and the number of updates."""
-        return {**super().state_dict(), "updates": self._updates}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the accumulator and the number of updates."""
-        super().load_state_dict(state)
-        self._updates = int(state["updates"])
 
 
 HESSIANS: dict[str, type[Hessian]] = {kind.name: kind for kind in (Identity, Adagrad, ExponentialAverage)}

@@ -25,7 +25,6 @@ S, R : (p, n) float64; V : (..., n); d : (n,).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -137,17 +136,6 @@ class LimitedMemoryBFGS:
         on_R = self._R @ d
         u, _ = lapack.dgetrs(self._middle, self._pivots, self._S @ result + self._T @ on_R)
         return result - (self.scale * u) @ self._S - (u @ self._T - on_R) @ self._R
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the pairs and the scale."""
-        return {"scale": self.scale, "steps": self._S, "changes": self._R}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state that `state_dict` returned; keep the last `memory` pairs only."""
-        self.scale = float(state["scale"])
-        self._S, self._R = state["steps"][-self.memory :], state["changes"][-self.memory :]
-        if self.pairs:
-            self._factor()
 
 
 def _append_row(rows: Array, row: Array, limit: int) -> Array:

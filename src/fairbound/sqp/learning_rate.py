@@ -14,7 +14,6 @@ The paper uses the same letters for other things; here its δ_k is `since`, its 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 
 class LearningRateCut:
@@ -106,13 +105,3 @@ class LearningRateCut:
             self._since += 1
         self._iteration += 1
         return learning_rate
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the counters and the moving average."""
-        return {"iteration": self._iteration, "since": self._since, "average": self._average}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
-        self._iteration = int(state["iteration"])
-        self._since = int(state["since"])
-        self._average = float(state["average"])

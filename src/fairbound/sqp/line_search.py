@@ -30,6 +30,15 @@ from fairbound.sqp.qp import QPSolution, solve_with_core
 
 Values = Callable[[Array], tuple[float, Array]]
 
+SUFFICIENT = 1e-4
+"""η, the share of the predicted decrease that a step must reach (Nocedal and Wright, Numerical Optimization, 3.1)."""
+
+SHORTEST = 1e-10
+"""Smallest length tried."""
+
+# Relative accuracy of the merit values; an increase below it does not reject a step.
+_ROUNDING = 1e-14
+
 
 @dataclass(frozen=True)
 class SearchResult:
@@ -41,7 +50,7 @@ class SearchResult:
     change: Array
     length: float
     corrected: bool
-    accepted: bool
+    accepted: bool = True
 
     @property
     def is_full_step(self) -> bool:
@@ -49,115 +58,61 @@ class SearchResult:
         return self.accepted and self.length == 1.0 and not self.corrected
 
 
-@dataclass(frozen=True)
-class LineSearch:
-    """Constants of the line search.
+def search(
+    values: Values, w: Array, here: Evaluation, core: Core, solution: QPSolution, *, first: Values | None = None
+) -> SearchResult:
+    """Search along the step of `solution`.
 
     Parameters
     ----------
-    sufficient : float
-        η, the share of the predicted decrease that a step must reach.
-    shortest : float
-        Smallest length tried.
-    rounding : float
-        Relative accuracy of the merit values; an increase below it does not reject a step.
-    correct : bool
-        Whether to try the second-order correction.
+    values : function of a point
+        Returns f and c.
+    w : ndarray of shape (n,)
+    here : Evaluation
+        At w.
+    core : Core
+        That of the QP.
+    solution : QPSolution
+    first : function of a point, optional
+        Replaces `values` at w + d, the first trial.
     """
+    d, penalty = solution.d, solution.penalty
+    start = here.f + penalty * here.violation
+    slope = min(solution.slope - penalty * (here.violation - solution.violation), 0.0)
+    rounding = _ROUNDING * max(abs(here.f) + penalty * float(np.abs(here.c).sum()), abs(start))
 
-    sufficient: float = 1e-4
-    shortest: float = 1e-10
-    rounding: float = 1e-14
-    correct: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("sufficient", "shortest", "rounding"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise ValueError(f"LineSearch({name}={getattr(self, name)!r}): must be between 0 and 1.")
-
-    def search(
-        self,
-        values: Values,
-        w: Array,
-        here: Evaluation,
-        core: Core,
-        solution: QPSolution,
-        *,
-        first: Values | None = None,
-    ) -> SearchResult:
-        """Search along the step of `solution`.
-
-        Parameters
-        ----------
-        values : function of a point
-            Returns f and c.
-        w : ndarray of shape (n,)
-        here : Evaluation
-            At w.
-        core : Core
-            That of the QP.
-        solution : QPSolution
-        first : function of a point, optional
-            Replaces `values` at w + d, the first trial.
-        """
-        return _Search(self, values, w, here, solution.penalty).run(core, solution, first or values)
-
-
-class _Search:
-    """One line search, with the merit value at its start."""
-
-    def __init__(self, constants: LineSearch, values: Values, w: Array, here: Evaluation, penalty: float) -> None:
-        self.constants, self.values, self.w, self.here, self.penalty = constants, values, w, here, penalty
-        self.start = here.f + penalty * here.violation
-        size = abs(here.f) + penalty * float(np.abs(here.c).sum())
-        self.rounding = constants.rounding * max(size, abs(self.start))
-
-    def merit(self, change: Array, values: Values) -> tuple[float, Array]:
+    def merit(change: Array, values: Values = values) -> tuple[float, Array]:
         """Return φ and c at w + change; φ is inf if a value is not finite."""
-        f, c = values(self.w + change)
-        if not (math.isfinite(f) and np.isfinite(c).all()):
-            return math.inf, c
-        value = f + self.penalty * violation(c, self.here.lower, self.here.upper)
+        f, c = values(w + change)
+        finite = math.isfinite(f) and bool(np.isfinite(c).all())
+        value = f + penalty * violation(c, here.lower, here.upper) if finite else math.inf
         return (value if math.isfinite(value) else math.inf), c
 
-    def run(self, core: Core, solution: QPSolution, first: Values) -> SearchResult:
-        d = solution.d
-        slope = solution.slope - self.penalty * (self.here.violation - solution.violation)
-        slope = min(slope, 0.0)
-        value, c = self.merit(d, first)
-        if self._decreases_enough(value, 1.0, slope):
-            return self._result(d, 1.0, corrected=False)
-        correction = np.zeros_like(d)
-        if self.constants.correct and c.size and math.isfinite(value):
-            correction = self._correction(core, c, d)
-            if correction.any():
-                corrected_value, _ = self.merit(d + correction, self.values)
-                if self._decreases_enough(corrected_value, 1.0, slope):
-                    return self._result(d + correction, 1.0, corrected=True)
-                value = min(value, corrected_value)
-        length = _shorter(1.0, self.start, slope, value)
-        while length >= self.constants.shortest:
-            change = length * d + length**2 * correction
-            value, _ = self.merit(change, self.values)
-            if self._decreases_enough(value, length, slope):
-                return self._result(change, length, corrected=bool(correction.any()))
-            length = _shorter(length, self.start, slope, value)
-        return SearchResult(np.zeros_like(d), 0.0, corrected=False, accepted=False)
+    def suffices(value: float, length: float) -> bool:
+        return value <= start + SUFFICIENT * length * slope + rounding
 
-    def _decreases_enough(self, value: float, length: float, slope: float) -> bool:
-        return value <= self.start + self.constants.sufficient * length * slope + self.rounding
-
-    def _correction(self, core: Core, c: Array, d: Array) -> Array:
-        """Return d̂ − d of the second-order correction, or zero if it is longer than d: then it is not a correction."""
-        shifted = c - self.here.J.product(d)
-        corrected = solve_with_core(core, self.here.g, shifted, self.here.lower, self.here.upper, penalty=self.penalty)
-        correction = corrected.d - d
-        if np.linalg.norm(correction) > np.linalg.norm(d):
-            return np.zeros_like(d)
-        return correction
-
-    def _result(self, change: Array, length: float, *, corrected: bool) -> SearchResult:
-        return SearchResult(change, length, corrected, accepted=True)
+    value, c = merit(d, first or values)
+    if suffices(value, 1.0):
+        return SearchResult(d, 1.0, corrected=False)
+    correction = np.zeros_like(d)
+    if c.size and math.isfinite(value):
+        shifted = c - here.J.product(d)
+        correction = solve_with_core(core, here.g, shifted, here.lower, here.upper, penalty=penalty).d - d
+        if np.linalg.norm(correction) > np.linalg.norm(d):  # then it is not a correction
+            correction = np.zeros_like(d)
+        elif correction.any():
+            corrected_value, _ = merit(d + correction)
+            if suffices(corrected_value, 1.0):
+                return SearchResult(d + correction, 1.0, corrected=True)
+            value = min(value, corrected_value)
+    length = _shorter(1.0, start, slope, value)
+    while length >= SHORTEST:
+        change = length * d + length**2 * correction
+        value, _ = merit(change)
+        if suffices(value, length):
+            return SearchResult(change, length, corrected=bool(correction.any()))
+        length = _shorter(length, start, slope, value)
+    return SearchResult(np.zeros_like(d), 0.0, corrected=False, accepted=False)
 
 
 def _shorter(length: float, start: float, slope: float, value: float) -> float:

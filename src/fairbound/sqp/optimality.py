@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from fairbound.sqp.problem import Array, Evaluation, violations
 
@@ -63,23 +62,3 @@ def kkt_residuals(evaluation: Evaluation, y: Array) -> KKTResiduals:
     slack = np.where(y > 0.0, upper - c, c - lower)[held]
     products = np.abs(y[held]) * np.where(slack < np.inf, np.maximum(slack, 0.0), 1.0)
     return KKTResiduals(stationarity, violation, float(np.maximum.reduce(products, initial=0.0) / scale))
-
-
-def least_squares_multipliers(here: Evaluation, c: Array, near: Array | float) -> Array:
-    """Return the multipliers y of the active constraints that minimise ‖g + Jᵀy‖; all others are 0.
-
-    A constraint is active if its value in `c` is within `near` of a bound.  `c` may differ from `here.c`; it may hold
-    exact values, for example.  The multiplier is ≥ 0 at the upper bound and ≤ 0 at the lower one, so this is a
-    non-negative least-squares problem in |y|.  It changes less between similar points than the multipliers of one QP.
-    """
-    to_upper, to_lower = np.abs(here.upper - c), np.abs(c - here.lower)
-    at_upper = (to_upper <= near) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
-    at_lower = (to_lower <= near) & ~at_upper
-    multipliers = np.zeros_like(c)
-    active = (at_upper | at_lower).nonzero()[0]
-    if len(active):
-        signs = np.where(at_upper[active], 1.0, -1.0)
-        slopes = (signs[:, None] * here.J.rows[active]) @ here.J.basis
-        solution, _ = nnls(slopes.T, -here.g)
-        multipliers[active] = signs * solution
-    return multipliers

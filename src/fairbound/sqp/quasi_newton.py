@@ -14,20 +14,21 @@ derivatives.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairbound.sqp.dense import DenseHessian
 from fairbound.sqp.lbfgs import LimitedMemoryBFGS
-from fairbound.sqp.line_search import LineSearch, SearchResult
+from fairbound.sqp.line_search import SearchResult, search
 from fairbound.sqp.optimality import KKTResiduals, kkt_residuals
 from fairbound.sqp.problem import Array, Evaluation, NotFiniteError, Problem
-from fairbound.sqp.solution import IterationRecord, Solution, Status, WarmStart
-from fairbound.sqp.steering import SteeredStep, Steering, steered_step
+from fairbound.sqp.solution import IterationRecord, Solution, Status
+from fairbound.sqp.steering import SteeredStep, steered_step
 
 _LEAST_PENALTY = 1e-3
 
@@ -44,22 +45,14 @@ class QuasiNewtonSQP:
     Parameters
     ----------
     tolerance : float
-        Largest scaled KKT residual at which the solve has converged.
-    feasibility : float, optional
-        Largest scaled violation at which the constraints count as kept; `tolerance` by default.
+        Largest scaled KKT residual at which the solve has converged, and scaled violation of a feasible point.
     max_iterations : int
         Largest number of iterations.
     memory : int
         Pairs of the limited-memory BFGS matrix.
-    penalty : float
-        Initial ρ.
     follow : float, optional
         If set, ρ may also fall: an iteration halves it if it exceeds 2 · `follow` · (largest multiplier).  A large ρ
         makes the merit function stiff and the steps short.  Lowering ρ is faster, but then convergence is not proved.
-    steering : Steering
-        Constants of the rule that raises ρ.
-    line_search : LineSearch
-        Constants of the line search.
     stall : float
         An iteration makes progress if it lowers the merit function by more than this fraction of its size.
     patience : int
@@ -83,30 +76,19 @@ class QuasiNewtonSQP:
     """
 
     tolerance: float = 1e-8
-    feasibility: float | None = None
     max_iterations: int = 500
     memory: int = 20
-    penalty: float = 1.0
     follow: float | None = None
-    steering: Steering = field(default_factory=Steering)
-    line_search: LineSearch = field(default_factory=LineSearch)
     stall: float = 1e-14
     patience: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("tolerance", "penalty"):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise ValueError(f"QuasiNewtonSQP({name}={getattr(self, name)!r}): must be a finite number above 0.")
         for name in ("max_iterations", "memory", "patience"):
             value = getattr(self, name)
             if not (isinstance(value, int) and value >= 1):
                 raise ValueError(f"QuasiNewtonSQP({name}={value!r}): must be a whole number of at least 1.")
-        if self.follow is not None and not 1.0 < self.follow < math.inf:
-            raise ValueError(f"QuasiNewtonSQP(follow={self.follow!r}): must be a finite number above 1, or None.")
-        if self.feasibility is not None and not 0.0 < self.feasibility < math.inf:
-            raise ValueError(f"QuasiNewtonSQP(feasibility={self.feasibility!r}): must be a finite number above 0.")
-        if not 0.0 <= self.stall < 1.0:
-            raise ValueError(f"QuasiNewtonSQP(stall={self.stall!r}): must be at least 0 and below 1.")
+        if not 0.0 < self.tolerance < math.inf:
+            raise ValueError(f"QuasiNewtonSQP(tolerance={self.tolerance!r}): must be a finite number above 0.")
 
     def solve(
         self,
@@ -114,7 +96,7 @@ class QuasiNewtonSQP:
         w0: ArrayLike | None = None,
         callback: Callback | None = None,
         *,
-        warm_start: WarmStart | None = None,
+        warm_start: Solution | None = None,
     ) -> Solution:
         """Solve a problem.
 
@@ -126,28 +108,18 @@ class QuasiNewtonSQP:
             Starting point; `problem.initial_point()` by default.
         callback : callable, optional
             Called with each `IterationRecord` and the current w before the step; a true return value ends the solve.
-        warm_start : WarmStart, optional
-            `Solution.warm_start` of a nearby problem with the same variables.
+        warm_start : Solution, optional
+            That of a nearby problem with the same variables.  Its multipliers, its penalty and its BFGS matrix are
+            taken.
         """
         start = problem.initial_point() if w0 is None else w0
-        w = np.asarray(start, dtype=np.float64)
+        w = np.array(start, dtype=np.float64)
         if w.ndim != 1:
             raise ValueError(f"QuasiNewtonSQP.solve: the start must be a flat vector, got the shape {w.shape}.")
-        run = _Run(self, problem, w.copy(), callback)
+        run = _Run(self, problem, w, callback)
         if warm_start is not None:
             run.resume(warm_start)
         return run.solve()
-
-
-@dataclass(frozen=True)
-class _Point:
-    """A point w with its objective, violation, KKT residuals and multipliers."""
-
-    w: Array
-    f: float
-    violation: float
-    kkt: KKTResiduals
-    y: Array
 
 
 class _Run:
@@ -160,25 +132,25 @@ class _Run:
         self.here = self._evaluate(w)
         self.ahead: Evaluation | None = None  # at the full step of the present iteration
         self.full_steps = True  # whether the last full step was accepted
-        self.penalty = options.penalty
+        self.penalty = 1.0
         self.second_derivatives = getattr(problem, "hessian", None)
         self.y: Array = np.zeros(len(self.here.c))
         self.hessian: LimitedMemoryBFGS | DenseHessian = LimitedMemoryBFGS(options.memory)
         self.hessian.reset(self._first_scale())
         self.history: list[IterationRecord] = []
-        self.best: _Point | None = None
+        self.best: tuple[Array, IterationRecord] | None = None
 
     def _first_scale(self) -> float:
         """Return the initial scale of H: the free step −g/‖g‖ has length 1, unless the gradient is almost zero."""
         norm = float(np.linalg.norm(self.here.g))
         return norm if norm > 1e-3 else 1.0
 
-    def resume(self, warm_start: WarmStart) -> None:
+    def resume(self, warm_start: Solution) -> None:
         self.penalty = warm_start.penalty
         if len(warm_start.multipliers) == len(self.y):
             self.y = warm_start.multipliers
-        if isinstance(warm_start.hessian, LimitedMemoryBFGS) and isinstance(self.hessian, LimitedMemoryBFGS):
-            self.hessian.load_state_dict(warm_start.hessian.state_dict())
+        if isinstance(warm_start.hessian, LimitedMemoryBFGS) and warm_start.w.shape == self.w.shape:
+            self.hessian = copy.copy(warm_start.hessian)
 
     def solve(self) -> Solution:
         options = self.options
@@ -186,18 +158,16 @@ class _Run:
         while True:
             if self.second_derivatives is not None:
                 self.hessian = DenseHessian(self.second_derivatives(self.w, self.y), FLATTEST)
-            steered = self._lower_penalty(steered_step(self.here, self.hessian, self.penalty, options.steering))
-            self.penalty, self.y = steered.penalty, steered.solution.y
-            point = self._point(steered)
-            converged = point.kkt.largest <= options.tolerance
+            steered = self._lower_penalty(steered_step(self.here, self.hessian, self.penalty))
+            self.penalty, self.y = steered.solution.penalty, steered.solution.y
+            kkt = kkt_residuals(self.here, self.y)
+            converged = kkt.largest <= options.tolerance
             infeasible = infeasible + 1 if steered.locally_infeasible else 0
             out_of_patience = max(without_progress, infeasible) >= options.patience
-            if converged or out_of_patience or iteration >= options.max_iterations:
-                self._record(iteration, point, steered, None)
-                return self._finish(point, iteration, converged=converged, stalled=out_of_patience)
-            found = self._search(steered)
-            if self._record(iteration, point, steered, found):
-                return self._finish(point, iteration, converged=False, stalled=False)
+            ends = converged or out_of_patience or iteration >= options.max_iterations
+            found = SearchResult(np.zeros_like(self.w), 0.0, corrected=False) if ends else self._search(steered)
+            if self._record(iteration, kkt, steered, found) or ends:
+                return self._finish(converged=converged, stalled=out_of_patience)
             iteration += 1
             if found.accepted:
                 without_progress = 0 if self._advance(found, steered) else without_progress + 1
@@ -218,10 +188,10 @@ class _Run:
         if self.options.follow is None or steered.solution.elastic or not y.size:
             return steered
         wanted = max(self.options.follow * float(np.abs(y).max()), _LEAST_PENALTY)
-        if steered.penalty <= 2.0 * wanted:
+        if steered.solution.penalty <= 2.0 * wanted:
             return steered
-        penalty = max(wanted, 0.5 * steered.penalty)
-        return replace(steered, penalty=penalty, solution=replace(steered.solution, penalty=penalty))
+        penalty = max(wanted, 0.5 * steered.solution.penalty)
+        return replace(steered, solution=replace(steered.solution, penalty=penalty))
 
     def _evaluate(self, w: Array) -> Evaluation:
         self.evaluations += 1
@@ -231,9 +201,7 @@ class _Run:
         """Search along a step; `ahead` is the evaluation at the full step, if it was taken with derivatives."""
         self.ahead = None
         first = self._look_ahead if self.full_steps else self._values
-        found = self.options.line_search.search(
-            self._values, self.w, self.here, steered.core, steered.solution, first=first
-        )
+        found = search(self._values, self.w, self.here, steered.core, steered.solution, first=first)
         self.full_steps = found.is_full_step
         return found
 
@@ -249,20 +217,12 @@ class _Run:
         f, c = self.problem.values(w)
         return float(f), np.asarray(c, dtype=np.float64)
 
-    def _point(self, steered: SteeredStep) -> _Point:
-        here, y = self.here, steered.solution.y
-        point = _Point(self.w, here.f, here.violation, kkt_residuals(here, y), y)
-        if self.best is None or self._rank(point) < self._rank(self.best):
-            self.best = point
-        return point
+    def _is_feasible(self, record: IterationRecord) -> bool:
+        return record.kkt.violation <= self.options.tolerance
 
-    def _is_feasible(self, point: _Point) -> bool:
-        feasibility = self.options.feasibility
-        return point.kkt.violation <= (self.options.tolerance if feasibility is None else feasibility)
-
-    def _rank(self, point: _Point) -> tuple[bool, float, float]:
+    def _rank(self, record: IterationRecord) -> tuple[bool, float, float]:
         """Return a sort key: feasible points first, by objective; then the others, by violation and objective."""
-        return (False, 0.0, point.f) if self._is_feasible(point) else (True, point.violation, point.f)
+        return (False, 0.0, record.f) if self._is_feasible(record) else (True, record.violation, record.f)
 
     def _advance(self, found: SearchResult, steered: SteeredStep) -> bool:
         """Move w, update H, and return whether the merit function fell."""
@@ -277,45 +237,46 @@ class _Run:
         size = abs(before.f) + self.penalty * before.violation
         return fall > self.options.stall * size
 
-    def _record(self, iteration: int, point: _Point, steered: SteeredStep, found: SearchResult | None) -> bool:
-        """Append to the history and return whether the callback asks to stop."""
-        change = steered.solution.d if found is None else found.change
+    def _record(self, iteration: int, kkt: KKTResiduals, steered: SteeredStep, found: SearchResult) -> bool:
+        """Append to the history, and return whether the callback asks to stop."""
         record = IterationRecord(
             iteration=iteration,
-            f=point.f,
-            violation=point.violation,
-            kkt=point.kkt,
-            penalty=steered.penalty,
-            step_length=0.0 if found is None else found.length,
-            step_norm=0.0 if found is None else float(np.linalg.norm(change)),
-            corrected=found is not None and found.corrected,
+            f=self.here.f,
+            violation=self.here.violation,
+            kkt=kkt,
+            penalty=self.penalty,
+            step_length=found.length,
+            step_norm=float(np.linalg.norm(found.change)),
+            corrected=found.corrected,
             elastic=steered.solution.elastic,
             locally_infeasible=steered.locally_infeasible,
             evaluations=self.evaluations,
             value_evaluations=self.value_evaluations,
-            multipliers=steered.solution.y,
+            multipliers=self.y,
         )
         self.history.append(record)
+        if self.best is None or self._rank(record) < self._rank(self.best[1]):
+            self.best = self.w, record
         return self.callback is not None and bool(self.callback(record, self.w))
 
-    def _finish(self, point: _Point, iterations: int, *, converged: bool, stalled: bool) -> Solution:
-        chosen = point if converged or self.best is None else self.best
+    def _finish(self, *, converged: bool, stalled: bool) -> Solution:
+        assert self.best is not None
+        w, record = (self.w, self.history[-1]) if converged else self.best
         if converged:
             status = Status.CONVERGED
-        elif self._is_feasible(chosen):
+        elif self._is_feasible(record):
             status = Status.FEASIBLE
         else:
             status = Status.INFEASIBLE if stalled else Status.MAX_ITERATIONS
         return Solution(
-            w=chosen.w,
-            multipliers=chosen.y,
-            f=chosen.f,
+            w=w,
+            multipliers=record.multipliers,
+            f=record.f,
             status=status,
-            kkt=chosen.kkt,
-            iterations=iterations,
+            kkt=record.kkt,
             evaluations=self.evaluations,
             value_evaluations=self.value_evaluations,
             penalty=self.penalty,
+            hessian=self.hessian,
             history=self.history,
-            warm_start=WarmStart(chosen.y, self.penalty, self.hessian),
         )

@@ -1,4 +1,4 @@
-"""Results of the solvers: the status, records of single steps, the solution and warm starts.
+"""Results of the solvers: the status, records of single steps, and the solution, from which a nearby solve may start.
 
 A solve that does not converge raises no exception: the caller gets the best point found and its status.
 """
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from fairbound.sqp.core import Metric
+from fairbound.sqp.dense import DenseHessian
+from fairbound.sqp.lbfgs import LimitedMemoryBFGS
 from fairbound.sqp.optimality import KKTResiduals
 from fairbound.sqp.problem import Array
 
@@ -46,9 +47,9 @@ _MESSAGES = {
 }
 
 
-@dataclass(frozen=True)
-class StepRecord:
-    """Record of one step of `StochasticSQP`; all values belong to the point *before* the step.
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Record of one step; all values belong to the point *before* the step.
 
     Attributes
     ----------
@@ -58,10 +59,12 @@ class StepRecord:
         Objective and ℓ1 violation.
     kkt : KKTResiduals
         Scaled residuals of the optimality conditions, with the multipliers of this step's QP.
-    penalty, merit_parameter, ratio_parameter : float
-        ρ, τ and ξ after their updates.
-    step_length, learning_rate, step_norm : float
-        α, β and ‖d‖; the parameters moved by α d.
+    penalty : float
+        ρ after its update.
+    step_length : float
+        α; the parameters moved by α d.
+    step_norm : float
+        ‖d‖, in `IterationRecord` the length of the change of w.
     elastic, locally_infeasible : bool
         `elastic`: a multiplier of the QP is at its bound ρ, so a row may be violated.  `locally_infeasible`: no
         direction reduces the violation to first order.
@@ -74,66 +77,39 @@ class StepRecord:
     violation: float
     kkt: KKTResiduals
     penalty: float
-    merit_parameter: float
-    ratio_parameter: float
     step_length: float
-    learning_rate: float
     step_norm: float
     elastic: bool
     locally_infeasible: bool
-    multipliers: Array
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain numbers and lists, for tables and JSON; each KKT residual is an entry `kkt_...`."""
-        values = {name: value for name, value in vars(self).items() if name not in {"kkt", "multipliers"}}
-        values.update({f"kkt_{name}": value for name, value in self.kkt.as_dict().items()})
-        values["multipliers"] = self.multipliers.tolist()
-        return values
-
-
-@dataclass(frozen=True)
-class IterationRecord:
-    """Record of one iteration of `QuasiNewtonSQP`; all values belong to the point *before* the step.
-
-    `step_length` is 0 and `corrected` False in the last record of a solve, which takes no step.
-    """
-
-    iteration: int
-    f: float
-    violation: float
-    kkt: KKTResiduals
-    penalty: float
-    step_length: float
-    step_norm: float
-    corrected: bool
-    elastic: bool
-    locally_infeasible: bool
-    evaluations: int
-    value_evaluations: int
     multipliers: Array
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain numbers without the multipliers, for tables; each KKT residual is an entry `kkt_...`."""
         values = {name: value for name, value in vars(self).items() if name not in ("kkt", "multipliers")}
-        values.update({f"kkt_{name}": value for name, value in self.kkt.as_dict().items()})
-        return values
+        return values | {f"kkt_{name}": value for name, value in self.kkt.as_dict().items()}
 
 
-@dataclass(frozen=True)
-class WarmStart:
-    """State that a solve passes to the next one: multipliers, penalty, and the last H.
+@dataclass(frozen=True, kw_only=True)
+class StepRecord(Record):
+    """Record of one step of `StochasticSQP`: also τ and ξ after their updates, and β."""
 
-    If the problem has second derivatives, the next solve begins with the multipliers alone.
-    """
+    merit_parameter: float
+    ratio_parameter: float
+    learning_rate: float
 
-    multipliers: Array
-    penalty: float
-    hessian: Metric | None
+
+@dataclass(frozen=True, kw_only=True)
+class IterationRecord(Record):
+    """Record of one iteration of `QuasiNewtonSQP`; the last one of a solve takes no step: its `step_length` is 0."""
+
+    corrected: bool
+    evaluations: int
+    value_evaluations: int
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Result of a solve.
+    """Result of a solve, and the start of the solve of a nearby problem.
 
     Attributes
     ----------
@@ -148,14 +124,14 @@ class Solution:
         How the solve ended.
     kkt : KKTResiduals
         Scaled residuals of the optimality conditions at w.
-    iterations, evaluations, value_evaluations : int
-        Numbers of iterations, of evaluations with derivatives, and of evaluations of values only.
+    evaluations, value_evaluations : int
+        Numbers of evaluations with derivatives, and of evaluations of values only.
     penalty : float
         Last ρ.
+    hessian : LimitedMemoryBFGS or DenseHessian
+        Last H.
     history : list of IterationRecord
-        One for each iteration.
-    warm_start : WarmStart
-        Warm start for a nearby problem.
+        One for each iteration, and one for the last point.
     """
 
     w: Array
@@ -163,9 +139,13 @@ class Solution:
     f: float
     status: Status
     kkt: KKTResiduals
-    iterations: int
     evaluations: int
     value_evaluations: int
     penalty: float
+    hessian: LimitedMemoryBFGS | DenseHessian
     history: list[IterationRecord]
-    warm_start: WarmStart
+
+    @property
+    def iterations(self) -> int:
+        """Return the number of steps."""
+        return self.history[-1].iteration

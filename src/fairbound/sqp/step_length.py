@@ -20,12 +20,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from fairbound._words import lookup
-from fairbound.sqp.diagonal import check_state
 from fairbound.sqp.problem import Array, Evaluation
 
 _FLOOR = 1e-12  # least Lipschitz estimate; that of a linear function is 0, and we divide by it
@@ -57,14 +56,6 @@ class StepLength(ABC):
     @abstractmethod
     def choose(self, model: StepModel) -> float:
         """Return the step length α."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the mutable state as numbers."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
-        check_state(self, state, "another rule for the step length")
 
 
 class FixedStep(StepLength):
@@ -146,19 +137,6 @@ class AdaptiveStep(StepLength):
         # ξ ≤ Δq / (τ‖d‖²), so this is at most `wanted` (unless ξ is at its floor).
         least = beta * model.ratio_parameter * model.merit_parameter / curvature
         return min(1.0, max(least, min(wanted, least + self.width * beta**2)))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the two estimates."""
-        return {
-            "lipschitz_objective": self.lipschitz_objective,
-            "lipschitz_constraints": self.lipschitz_constraints,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the two estimates."""
-        super().load_state_dict(state)
-        self.lipschitz_objective = float(state["lipschitz_objective"])
-        self.lipschitz_constraints = float(state["lipschitz_constraints"])
 
 
 STEP_LENGTHS: dict[str, type[StepLength]] = {kind.name: kind for kind in (FixedStep, AdaptiveStep)}

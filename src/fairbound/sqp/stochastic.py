@@ -32,7 +32,7 @@ from fairbound.sqp.optimality import kkt_residuals
 from fairbound.sqp.problem import Array, Evaluation
 from fairbound.sqp.qp import QPSolution
 from fairbound.sqp.solution import StepRecord
-from fairbound.sqp.steering import Steering, steered_step
+from fairbound.sqp.steering import steered_step
 from fairbound.sqp.step_length import FixedStep, StepLength, StepModel, resolve_step_length
 
 
@@ -55,8 +55,6 @@ class StochasticSQP(torch.optim.Optimizer):
         Algorithm 2 of the paper; None leaves the learning rate to the caller and to torch's schedulers.
     penalty : float
         Initial ρ.
-    steering : Steering, optional
-        Constants of the rule that raises ρ.
     merit_parameter, ratio_parameter : float
         Initial τ and ξ.
     sigma : float
@@ -88,7 +86,6 @@ class StochasticSQP(torch.optim.Optimizer):
         step_length: str | StepLength = "adaptive",
         learning_rate_cut: LearningRateCut | None = None,
         penalty: float = 1.0,
-        steering: Steering | None = None,
         merit_parameter: float = 1.0,
         ratio_parameter: float = 1.0,
         sigma: float = 0.1,
@@ -109,7 +106,6 @@ class StochasticSQP(torch.optim.Optimizer):
         self.hessian = ExponentialAverage(damping=1.0, corrected=True) if hessian is None else resolve_hessian(hessian)
         self.step_length = resolve_step_length(step_length)
         self.learning_rate_cut = learning_rate_cut
-        self.steering = steering if steering is not None else Steering()
         self.sigma = sigma
         self.decrease = decrease
         self._numbers = {
@@ -161,9 +157,9 @@ class StochasticSQP(torch.optim.Optimizer):
         """
         evaluation = self._evaluate(closure)
         self.hessian.update(evaluation.g)
-        steered = steered_step(evaluation, self.hessian, self._numbers["penalty"], self.steering)
+        steered = steered_step(evaluation, self.hessian, self._numbers["penalty"])
         solution = steered.solution
-        self._numbers["penalty"] = steered.penalty
+        self._numbers["penalty"] = solution.penalty
         model = self._model(evaluation, solution)
         iteration = int(self._numbers["iteration"])
         self._observe_displaced(closure, evaluation, solution.d, iteration)
@@ -180,7 +176,7 @@ class StochasticSQP(torch.optim.Optimizer):
             f=evaluation.f,
             violation=evaluation.violation,
             kkt=kkt_residuals(evaluation, solution.y),
-            penalty=steered.penalty,
+            penalty=solution.penalty,
             merit_parameter=model.merit_parameter,
             ratio_parameter=model.ratio_parameter,
             step_length=step_length,
@@ -249,38 +245,38 @@ class StochasticSQP(torch.optim.Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         # The base class pickles and copies only its own attributes; add ours.
-        names = ("hessian", "step_length", "learning_rate_cut", "steering", "sigma", "decrease", "_numbers")
+        names = ("hessian", "step_length", "learning_rate_cut", "sigma", "decrease", "_numbers")
         return {**super().__getstate__(), **{name: getattr(self, name) for name in names}}
+
+    def _strategies(self) -> dict[str, dict[str, Any]]:
+        """Return the attributes of each strategy, by its kind."""
+        held = (self.hessian, self.step_length, self.learning_rate_cut)
+        return {type(each).__name__: vars(each) for each in held if each is not None}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the full state, so that a resumed run takes the same steps as an uninterrupted one."""
-        cut = self.learning_rate_cut
-        self.state["sqp"] = {  # type: ignore[index]
-            "numbers": dict(self._numbers),
-            "hessian": {  # tensors, since `torch.load` reads no arrays unless it trusts the file
-                name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
-                for name, value in self.hessian.state_dict().items()
-            },
-            "step_length": self.step_length.state_dict(),
-            "learning_rate_cut": None if cut is None else cut.state_dict(),
+        # Tensors, since `torch.load` reads no arrays unless it trusts the file.
+        strategies = {
+            kind: {
+                name: torch.tensor(value) if isinstance(value, np.ndarray) else value for name, value in held.items()
+            }
+            for kind, held in self._strategies().items()
         }
+        self.state["sqp"] = {"numbers": dict(self._numbers), "strategies": strategies}  # type: ignore[index]
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state that `state_dict` returned; this optimiser must have the same options."""
         super().load_state_dict(state_dict)
         saved = self.state.get("sqp")  # type: ignore[call-overload]
-        if saved is None:
-            raise ValueError("StochasticSQP.load_state_dict: this state was saved by another optimiser.")
-        if (saved["learning_rate_cut"] is None) != (self.learning_rate_cut is None):
+        own = self._strategies()
+        if saved is None or list(saved["strategies"]) != list(own):
+            kinds = "another optimiser" if saved is None else f"one with {list(saved['strategies'])}"
             raise ValueError(
-                "StochasticSQP.load_state_dict: one of the two optimisers cuts its learning rate and the other does "
-                "not; build both with the same learning_rate_cut."
+                f"StochasticSQP.load_state_dict: this state was saved by {kinds}, and this one has {list(own)}; build "
+                "both with the same options."
             )
         self._numbers = dict(saved["numbers"])
-        self.hessian.load_state_dict(
-            {name: value.numpy() if isinstance(value, Tensor) else value for name, value in saved["hessian"].items()}
-        )
-        self.step_length.load_state_dict(saved["step_length"])
-        if self.learning_rate_cut is not None:
-            self.learning_rate_cut.load_state_dict(saved["learning_rate_cut"])
+        for kind, held in own.items():
+            found = saved["strategies"][kind].items()
+            held.update((name, value.numpy() if isinstance(value, Tensor) else value) for name, value in found)

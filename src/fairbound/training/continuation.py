@@ -27,7 +27,7 @@ from scipy.sparse import issparse
 from fairbound._journal import digest
 from fairbound._model_settings import Effort
 from fairbound._words import lookup
-from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, WarmStart, solve_qp
+from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, solve_qp
 from fairbound.training.archive import Archive, Candidate, Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
@@ -174,12 +174,11 @@ class Continuation:
         for width in widths:
             solution = self.solve("limits", part, width, warm=warm)
             if solution is not None:
-                warm, self.multipliers, self.kkt = solution.warm_start, solution.multipliers, solution.kkt
+                warm, self.multipliers, self.kkt = solution, solution.multipliers, solution.kkt
         for width in widths[1:] or widths if mixture else ():
-            warm = _start(self.solve("accuracy", part, width, mixture, warm=warm), warm)
+            warm = self.solve("accuracy", part, width, mixture, warm=warm) or warm
         if linear is not whole and all_layers:
-            warm = _start(self.solve("accuracy" if mixture else "limits", whole, widths[-1], mixture), warm)
-            warm = warm and replace(warm, hessian=None)  # the next solves are of the last layer alone
+            warm = self.solve("accuracy" if mixture else "limits", whole, widths[-1], mixture) or warm
         self._use_precision(problem, objective)
         self._meet_limits(last_layer(Stage(problem, self.rows), self.w), widths[-1], mixture, warm)
 
@@ -205,7 +204,7 @@ class Continuation:
             self._begin(problem, objective, [held.w for held in self.archive.kept])
             self.multipliers = multipliers
 
-    def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: WarmStart | None) -> None:
+    def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: Solution | None) -> None:
         """Solve on all rows and touch the limits; if no model keeps them, again at narrower bandwidths.
 
         A narrower bandwidth has a smaller gap, which jumps less from point to point.
@@ -217,7 +216,7 @@ class Continuation:
             self._touch_limits(stage, width, mixture, solution)
             if self.archive.kept:
                 return
-            warm, width = solution.warm_start, width / FACTOR
+            warm, width = solution, width / FACTOR
 
     def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> None:
         """Move the bounds by the gap until the decisions keep the limits with few rows to spare.
@@ -228,8 +227,7 @@ class Continuation:
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
         here = self._remember(stage.problem, start, ("exact", width, mixture), lambda: program.evaluate(start))
         self.evaluations += 1
-        metric = solution.warm_start.hessian
-        assert metric is not None
+        metric = solution.hessian
         row = stage.problem.system.change_by_a_row
         few = SPARE_ROWS * row + SPARE_SHARE * np.sqrt(row)  # a group of n rows moves by 1/n with a row
         gap, spare = np.zeros(len(row)), np.full(len(row), 0.5)
@@ -260,7 +258,7 @@ class Continuation:
         width: float,
         mixture: float = 0.0,
         *,
-        warm: WarmStart | None = None,
+        warm: Solution | None = None,
         archive: Archive | None = None,
     ) -> Solution | None:
         """Solve one smoothed program from `w` and record its history; None if the callback has asked to stop.
@@ -401,7 +399,3 @@ class Continuation:
             kkt=self.kkt,
             free_parameters=self.free_w,
         )
-
-
-def _start(solution: Solution | None, before: WarmStart | None) -> WarmStart | None:
-    return before if solution is None else solution.warm_start

@@ -161,7 +161,7 @@ def constant_is_feasible(problem: TrainingProblem, rows: Rows) -> bool:
 
 
 def _history_row(epoch: int, problem: TrainingProblem, assessment: Assessment, record: StepRecord) -> dict[str, Any]:
-    step = {key: value for key, value in record.as_dict().items() if key not in ("multipliers", "violation", "f")}
+    step = {key: value for key, value in record.as_dict().items() if key not in ("violation", "f")}
     return {
         "epoch": epoch,
         "objective": assessment.objective,
