@@ -30,7 +30,8 @@ from fairbound.sqp.problem import Array, Evaluation, NotFiniteError, Problem
 from fairbound.sqp.solution import IterationRecord, Solution, Status
 from fairbound.sqp.steering import SteeredStep, steered_step
 
-_LEAST_PENALTY = 1e-3
+LEAST_PENALTY = 1e-3
+"""ρ does not fall below this, so that it need not rise by many powers of ten when a limit becomes active."""
 
 FLATTEST = 1e-6
 """Least eigenvalue of a matrix of second derivatives, relative to the largest: flat directions get bounded steps."""
@@ -50,9 +51,6 @@ class QuasiNewtonSQP:
         Largest number of iterations.
     memory : int
         Pairs of the limited-memory BFGS matrix.
-    follow : float, optional
-        If set, ρ may also fall: an iteration halves it if it exceeds 2 · `follow` · (largest multiplier).  A large ρ
-        makes the merit function stiff and the steps short.  Lowering ρ is faster, but then convergence is not proved.
     stall : float
         An iteration makes progress if it lowers the merit function by more than this fraction of its size.
     patience : int
@@ -78,7 +76,6 @@ class QuasiNewtonSQP:
     tolerance: float = 1e-8
     max_iterations: int = 500
     memory: int = 20
-    follow: float | None = None
     stall: float = 1e-14
     patience: int = 10
 
@@ -180,18 +177,16 @@ class _Run:
                 without_progress = options.patience
 
     def _lower_penalty(self, steered: SteeredStep) -> SteeredStep:
-        """Return the same step with a lower penalty, as `follow` says.
+        """Return the same step with half the penalty, if that is at least twice the largest multiplier.
 
-        The step of a QP that is not elastic does not depend on ρ, as long as ρ exceeds all multipliers.
+        A large ρ makes the merit function stiff and the steps short.  The step of a QP that is not elastic does not
+        depend on ρ, as long as ρ exceeds all multipliers.
         """
-        y = steered.solution.y
-        if self.options.follow is None or steered.solution.elastic or not y.size:
+        solution = steered.solution
+        wanted = max(2.0 * float(np.abs(solution.y).max(initial=0.0)), LEAST_PENALTY)
+        if solution.elastic or not solution.y.size or solution.penalty <= 2.0 * wanted:
             return steered
-        wanted = max(self.options.follow * float(np.abs(y).max()), _LEAST_PENALTY)
-        if steered.solution.penalty <= 2.0 * wanted:
-            return steered
-        penalty = max(wanted, 0.5 * steered.solution.penalty)
-        return replace(steered, solution=replace(steered.solution, penalty=penalty))
+        return replace(steered, solution=replace(solution, penalty=max(wanted, 0.5 * solution.penalty)))
 
     def _evaluate(self, w: Array) -> Evaluation:
         self.evaluations += 1

@@ -51,10 +51,10 @@ SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 RUNGS = 3
 """Solves that meet the limits; the second and third only where no model keeps them."""
 
-NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-5, patience=1, follow=2.0)
+NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-5, patience=1)
 """Newton steps converge quadratically: a step that gains less than 1e-5 of the merit is the last useful one."""
 
-QUASI_NEWTON = QuasiNewtonSQP(tolerance=1e-5, stall=5e-4, patience=10, memory=40, follow=2.0)
+QUASI_NEWTON = QuasiNewtonSQP(tolerance=1e-5, stall=5e-4, patience=10, memory=40)
 """BFGS steps gain unevenly: a solve ends after ten that gain less than 0.05% each."""
 
 
