@@ -30,8 +30,6 @@ def test_the_frontier_of_a_file(fairbound, loans, tmp_path):
     for line in lines:
         assert line["training_kept"] == "True"
         assert float(line["training_value"]) >= float(line["bound"]) - 1e-12
-    accuracies = [float(line["training_accuracy"]) for line in lines]
-    assert accuracies == sorted(accuracies, reverse=True)  # a stricter model that is more accurate replaces a looser
     assert (
         json.loads((run / "summary.json").read_text(encoding="utf-8"))["limits"][0]["text"] == "disparate_impact >= 0.7"
     )

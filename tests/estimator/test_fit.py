@@ -413,17 +413,13 @@ def test_every_model_of_a_frontier_is_a_classifier_with_the_record_of_its_own_so
         assert result.accuracy == pytest.approx((fitted.predict(X) == y).mean(), abs=1e-12)
         assert "few" in [small.group for small in result.small_groups]
         assert len(result.iterations) == fitted.n_iter_
-        assert result.limits[0].price in (None, point.loss_price)
+        assert result.limits[0].price == pytest.approx(point.loss_price)
         for each in result.groups:
             known = np.isin(group, [small.group for small in result.small_groups])
             rows = known if each.group == "(other)" else (group == each.group) & ~known
             assert each.rows == rows.sum()
             assert each.rates["1"]["selection_rate"] == pytest.approx((fitted.predict(X)[rows] == 1).mean(), abs=1e-12)
-        # The record is that of another solve only where its model is, too: a stricter one that is more accurate.
-        for other in range(place + 1, len(points)):
-            same = (points[other].classifier.predict_proba(X) == fitted.predict_proba(X)).all()
-            assert (histories[place] == histories[other]) == same
-            assert not same or result.limits[0].price is None  # trained for the stricter bound
+        assert json.dumps(result.iterations) not in histories[:place]  # each bound has a solve of its own
 
 
 def test_a_frontier_for_a_confidence_is_refused():

@@ -17,7 +17,7 @@ from fairbound.estimator import certified as fit_certified
 from fairbound.estimator.confidence import ANCHORS, STRICTNESS, ModelSequence, choose_in_order
 from fairbound.evaluation import Verdict, certify, room_within, with_reserve
 from fairbound.fairness import Cells
-from fairbound.training import FitSeries, SeriesPoint, TrainingProblem, make_model
+from fairbound.training import FitSeries, TrainingProblem, make_model
 
 # --- the order and the stopping rule -------------------------------------------------------------------------------
 
@@ -41,10 +41,10 @@ class Script:
     asked: list[int] = field(default_factory=list)
 
     def run(self, strictness, starts=None, *, y=LABELS, groups=GROUPS, confidence=0.95):
-        def at(share: float) -> SeriesPoint:
+        def at(share: float) -> SimpleNamespace:
             number = strictness.index(share)
-            found = SimpleNamespace(assessment=SimpleNamespace(kept=self.kept[number]), stopped=False)
-            return SeriesPoint(None, found, np.array([float(number)]), np.zeros(0))
+            found = SimpleNamespace(kept=self.kept[number])
+            return SimpleNamespace(assessment=found, stopped=False, parameters=np.array([float(number)]))
 
         def test(parameters, share):
             number = int(parameters[0])
@@ -176,11 +176,11 @@ def test_models_lie_on_lines_between_anchors():
     loose, middle, strict = (models[share].parameters for share in ANCHORS)
     assert np.allclose(models[0.2].parameters, 0.6 * loose + 0.4 * middle, atol=1e-12)  # rounding
     assert np.allclose(models[0.6].parameters, middle + (0.1 / 0.47) * (strict - middle), atol=1e-12)
-    reached = [models[share].result.assessment.measured[0] for share in (0.97, 0.6, 0.5, 0.2, 0.0)]
+    reached = [models[share].assessment.measured[0] for share in (0.97, 0.6, 0.5, 0.2, 0.0)]
     assert reached == sorted(reached, reverse=True)
     # An anchor is judged by its own limits, a model between two of them by the limits as asked.
-    assert models[0.5].problem.system.constraints[0].reserve
-    assert models[0.2].problem is problem
+    assert models[0.5].assessment.system.constraints[0].reserve
+    assert models[0.2].assessment.system is problem.system
 
 
 def test_only_the_anchors_that_are_needed_are_fitted():

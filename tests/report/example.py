@@ -95,7 +95,7 @@ def law_pieces() -> dict[str, Any]:
         result = fit(problem, parts.train.X)
         found[name] = [decisions(module, part.X) for part in parts]
         held_out_scores = scores(module, parts.test.X)
-    price = loss_price(problem.system, 0, result.multipliers, result.assessment.counts)
+    price = loss_price(result.assessment, 0, result.multipliers)
     record = fit_result(
         status=result.status,
         message=result.message,

@@ -163,8 +163,8 @@ class Certification:
 
         choice = choose_in_order(sequence.at, test, starts)
         taken = choice.chosen or choice.trials[0]
-        problem.assign(taken.point.parameters)
-        result = taken.point.result
+        result = taken.result
+        problem.assign(result.parameters)
         assessment = replace(result.assessment, system=problem.system)
         if taken.strictness and assessment.kept:
             # Its least loss and its residuals are those of a fit under other limits.
@@ -190,11 +190,11 @@ class Certification:
             tightened = tightened or self._tightened(series, outlook.Z)  # the same for all folds
             sequence = ModelSequence(series, tightened)
             for share in list(decided):
-                point = sequence.at(share)
-                if not point.result.assessment.kept:
+                result = sequence.at(share)
+                if not result.assessment.kept:
                     del decided[share]
                     continue
-                series.problem.assign(point.parameters)
+                series.problem.assign(result.parameters)
                 decided[share][out] = outlook.decide(series.problem, out)
         if outlook.too_few:
             return TRIED[-1]
@@ -283,7 +283,7 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
         trials=tuple(
             TrialResult(
                 trial.strictness,
-                trial.point.result.assessment.accuracy,
+                trial.result.assessment.accuracy,
                 trial.passed,
                 trial is taken,
                 tuple(sides_in_words(limit) for limit in trial.certificate.limits),

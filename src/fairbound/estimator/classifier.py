@@ -284,8 +284,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     ) -> tuple[FrontierModel, ...]:
         """Train a classifier for each of several bounds of one limit.  The estimator itself is not changed.
 
-        All bounds share the model without limits.  Each model is the one that `fit` finds for its bound, unless a
-        stricter one is clearly more accurate and takes its place.  Every classifier has a `result_` of its own.
+        All bounds share the model without limits.  Every classifier has a `result_` of its own.
 
         Parameters
         ----------

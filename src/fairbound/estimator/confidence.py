@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from fairbound.evaluation import Certificate, Verdict
 from fairbound.fairness import Constraint
-from fairbound.training import FitSeries, SeriesPoint
+from fairbound.training import FitSeries, TrainingResult
 
 STRICTNESS = (*(step / 20 for step in range(20)), 0.97)
 """Strictness of the models, from loose to strict: 0 is the bound as asked, 1 are equal rates.
@@ -64,26 +64,24 @@ class ModelSequence:
     def __init__(self, series: FitSeries, tightened: Callable[[float], Sequence[Constraint]]) -> None:
         self.series, self.tightened = series, tightened
         self._unfitted = list(ANCHORS)
-        self._anchors: dict[float, SeriesPoint] = {}
+        self._anchors: dict[float, TrainingResult] = {}
 
-    def at(self, share: float) -> SeriesPoint:
+    def at(self, share: float) -> TrainingResult:
         """Return the model of this strictness; fit the anchors that it needs, and all stricter ones."""
         while not self._anchors or min(self._anchors) > share:
             self._fit_next()
         stricter, looser = min(s for s in self._anchors if s >= share), max(s for s in self._anchors if s <= share)
         if stricter == looser:
             return self._anchors[share]
-        if not self._anchors[stricter].result.assessment.kept:
+        if not self._anchors[stricter].assessment.kept:
             return self._anchors[stricter]  # a line cannot start at a model that breaks its own limits
         way = (share - looser) / (stricter - looser)
         return self.series.between(self._anchors[looser], self._anchors[stricter], way)
 
     def _fit_next(self) -> None:
         """Fit the strictest anchor that was not fitted yet."""
-        last = self._anchors[min(self._anchors)] if self._anchors else None
         share = self._unfitted.pop()
-        fitted = self.series.fit(self.tightened(share))
-        self._anchors[share] = fitted if last is None else self.series.better(fitted, last)
+        self._anchors[share] = self.series.fit(self.tightened(share))
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class Trial:
     """One model of the sequence, with its strictness and the certificate by which it was tested."""
 
     strictness: float
-    point: SeriesPoint
+    result: TrainingResult
     certificate: Certificate  # its confidence is 1 − the level of the test
 
     @property
@@ -141,7 +139,7 @@ def claim_of_choice(certificate: Certificate) -> str:
 
 
 def choose_in_order(
-    models: Callable[[float], SeriesPoint],
+    models: Callable[[float], TrainingResult],
     test: Callable[[NDArray[np.float64], float], Certificate],
     starts: Collection[float],
     strictness: Sequence[float] = STRICTNESS,
@@ -166,18 +164,18 @@ def choose_in_order(
         level += share in starts
         if not level:
             continue  # this model is not tested, so it need not be trained
-        point = models(share)
-        if point.result.stopped and trials:
+        result = models(share)
+        if result.stopped and trials:
             break  # a callback has ended the training
-        if point.result.assessment.kept:
-            trials.append(Trial(share, point, test(point.parameters, level / len(starts))))
+        if result.assessment.kept:
+            trials.append(Trial(share, result, test(result.parameters, level / len(starts))))
             level = level if trials[-1].passed else 0
         # A model that breaks its limits on the training rows is left out; its level goes to the next looser one.
     if not trials:  # every model breaks its limits, and the loosest has the least to keep
-        point = models(strictness[0])
-        trials.append(Trial(strictness[0], point, test(point.parameters, 1.0)))
+        result = models(strictness[0])
+        trials.append(Trial(strictness[0], result, test(result.parameters, 1.0)))
     chosen = next((trial for trial in reversed(trials) if trial.passed), None)
     taken = chosen or trials[0]
     # A model that passes at the confidence asked for, but not at its share of the level, is not called certified.
-    asked = test(taken.point.parameters, 1.0)
+    asked = test(taken.result.parameters, 1.0)
     return CertifiedChoice(tuple(trials), chosen, asked if asked.passed == taken.passed else taken.certificate)

@@ -233,7 +233,7 @@ class Fitting:
             fitting = copy.copy(self)
             fitting.constraints = point.result.assessment.system.constraints
             fitting.model = copy.deepcopy(self.model)
-            as_model(fitting.model).assign(point.parameters)
+            as_model(fitting.model).assign(point.result.parameters)
             record, _ = fitting._finish(point.result)
             found.append((point, fitting, replace(record, forecast=forecast)))
         return found
@@ -244,7 +244,7 @@ class Fitting:
         asked = len(self.constraints) - len(self.floors)
         options["effort"] = replace(options["effort"], epochs=0)
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, **options)
-        return outlook.forecast_all([(each.result.assessment.system, each.result, each.parameters) for each in points])
+        return outlook.forecast_all([each.result for each in points])
 
     def _finish(
         self,

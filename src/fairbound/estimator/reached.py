@@ -121,7 +121,7 @@ def limit_results(
         single = constraint.bound is not None and not isinstance(constraint.bound, tuple)
         price = None
         if single and training.multipliers is not None:
-            price = loss_price(system, position, training.multipliers, assessment.counts) + 0.0
+            price = loss_price(assessment, position, training.multipliers) + 0.0
         there = None if watched is None else watched[position]
         found.append(
             LimitResult(

@@ -195,26 +195,23 @@ class Outlook:
 
     def forecast(self, result: TrainingResult) -> Forecast | None:
         """Return the forecast of a fit, whose model is in the problem; None without limits."""
-        system = self.problem.system
-        if not system.constraints:
+        if not self.problem.system.constraints:
             return None
         if self._present is not None and result.assessment.kept and not result.stopped:
             return self._present.forecast()
-        return self.forecast_all([(system, result, self.problem.current())])[0]
+        return self.forecast_all([result])[0]
 
-    def forecast_all(
-        self, models: Sequence[tuple[ConstraintSystem, TrainingResult, NDArray[np.float64]]]
-    ) -> list[Forecast]:
-        """Return the forecast of each model, given its limits, its result and its parameters.
+    def forecast_all(self, results: Sequence[TrainingResult]) -> list[Forecast]:
+        """Return the forecast of the model of each result.
 
         For the models of a frontier, each fold fits a frontier of its own.
         """
-        found = [Forecast(reason=STOPPED if result.stopped else BROKEN) for _, result, _ in models]
-        told = [place for place, (_, each, _) in enumerate(models) if each.assessment.kept and not each.stopped]
-        limits = [models[place][0].constraints for place in told]
+        found = [Forecast(reason=STOPPED if each.stopped else BROKEN) for each in results]
+        told = [place for place, each in enumerate(results) if each.assessment.kept and not each.stopped]
+        limits = [results[place].assessment.system.constraints for place in told]
         for place, decisions in zip(told, self.left_out(self.series(), limits) if told else (), strict=True):
-            system, _, parameters = models[place]
-            self.problem.assign(parameters)
+            system = results[place].assessment.system
+            self.problem.assign(results[place].parameters)
             found[place] = Forecast(reason=self.too_few) if self.too_few else self._rates(system, decisions).forecast()
         return found
 
@@ -244,7 +241,7 @@ class Outlook:
                 break  # none is needed
             limits, before = with_reserve(asked, wanted), self.problem.current()
             whole = whole or self._continued(result, callback)
-            again = whole.fit(limits).result
+            again = whole.fit(limits)
             kept = replace(again.assessment, system=asked)
             reached = again.assessment.kept and share == 1.0
             if again.stopped or not kept.kept or (kept.degenerate and not found.assessment.degenerate):

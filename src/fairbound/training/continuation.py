@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -366,26 +367,29 @@ class Continuation:
 
     # The end of a fit.
 
-    def assign_best(self, problem: TrainingProblem) -> None:
-        """Write the best candidate into the model, or `w` if there is none yet."""
-        if self.archive.ranked() or self.archive.nearest:
-            self.w = self.archive.choice().w
-        if self._linear is not None:
-            problem.model.set_precision(self._linear.dtype)
-        problem.assign(self.w)
+    @contextmanager
+    def leaving_the_best(self, problem: TrainingProblem) -> Iterator[None]:
+        """Finally write the best candidate into the model, or `w` if there is none yet; also on an interrupt."""
+        try:
+            yield
+        finally:
+            if self.archive.ranked() or self.archive.nearest:
+                self.w = self.archive.choice().w
+            if self._linear is not None:
+                problem.model.set_precision(self._linear.dtype)
+            problem.assign(self.w)
 
     def result(self, problem: TrainingProblem, *, solver: str) -> TrainingResult:
-        """Write the chosen model into the problem's model, and return the result of the fit."""
+        """Return the result of the fit, whose model is in the problem."""
         chosen = self.archive.choice()
         found = self.assess(problem, chosen.w)
-        self.w = problem.current()  # rounded to the precision of the model
         # If the callback did not stop the fit, all phases have run, and none of them kept the limits.
         infeasible = not found.kept and not self.stopped
         converged = any(np.array_equal(chosen.w, each) for each in self.optima)
         return TrainingResult(
             status=choose_status(found, converged, infeasible),
             assessment=found,
-            final=found,
+            parameters=problem.current(),  # rounded to the precision of the model
             history=self.history,
             conflicts=name_conflicts(problem, self.multipliers, found) if infeasible else [],
             multipliers=self.multipliers,

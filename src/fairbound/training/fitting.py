@@ -168,11 +168,8 @@ def _run(
     lookup({"accuracy": None, "loss": None}, objective, "objective")
     with suitable_threads(problem):
         state = Continuation(problem, X, loss_weights, effort, callback, judge, precision)
-        try:
+        with state.leaving_the_best(problem):
             state.keep_limits(problem, objective, points=begin(state), all_layers=trains_all_layers(problem, solver))
-        finally:
-            # Also on an interrupt, leave the best model found in the problem.
-            state.assign_best(problem)
         return state.result(problem, solver=solver)
 
 

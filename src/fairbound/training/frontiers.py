@@ -2,9 +2,7 @@
 
 A linear model reaches each bound from its looser neighbour, at the narrowest bandwidth at once.  A network reaches it
 from the model without limits, as in a fit of its own.  (From its neighbour it would be trained further with every
-bound.  That gains accuracy on the training rows, none on others, and makes strict bounds look better than they are.)  A
-model that keeps a strict bound also keeps every looser one.  So if the stricter model is clearly more accurate, it
-replaces the looser one.
+bound.  That gains accuracy on the training rows, none on others, and makes strict bounds look better than they are.)
 
 Prices.  The multipliers y price the *loss*.  The Lagrangian contains y_j(c_j − bound_j), so tightening the bound β of a
 constraint by one unit costs Σ_j y_j · ∂(c_j − bound_j)/∂β.  For the row δ·r_a − r_b ≤ 0 of a ratio δ that is y·r_a.
@@ -14,7 +12,6 @@ The price in *accuracy* is a difference quotient along the frontier.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -25,14 +22,12 @@ from numpy.typing import DTypeLike
 from fairbound._model_settings import Effort
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.archive import Objective
+from fairbound.training.assessment import Assessment
 from fairbound.training.chunks import Floats
 from fairbound.training.continuation import Continuation, HistoryCallback
 from fairbound.training.fitting import Solver, by_mini_batches, suitable_threads, trains_all_layers
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import TrainingResult, assess_now, choose_status
-
-CLEARLY = 5e-4
-"""A difference in accuracy beyond this is more than a few rows of chance."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +38,6 @@ class FrontierPoint:
     ----------
     bound : float
     result : TrainingResult
-    parameters : array
-        Flat vector; `Frontier.use` writes it into the problem's model.
     loss_price : float
         Increase of the loss per unit of tightening, from the multipliers; 0 if the bound is not active.
     accuracy_price : float or None
@@ -53,24 +46,8 @@ class FrontierPoint:
 
     bound: float
     result: TrainingResult
-    parameters: Floats
     loss_price: float
     accuracy_price: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain numbers, for tables and JSON."""
-        found = self.result.assessment
-        return {
-            "bound": self.bound,
-            "status": self.result.status.value,
-            "kept": found.kept,
-            "accuracy": found.accuracy,
-            "gain": found.gain,
-            "loss": found.loss,
-            "measured": found.measured,
-            "loss_price": self.loss_price,
-            "accuracy_price": self.accuracy_price,
-        }
 
 
 @dataclass(frozen=True)
@@ -88,21 +65,11 @@ class Frontier:
 
     def use(self, point: FrontierPoint) -> None:
         """Write a point's parameters into the problem's model."""
-        self.problem.assign(point.parameters)
+        self.problem.assign(point.result.parameters)
 
 
 def frontier(
-    problem: TrainingProblem,
-    X: Any,
-    bounds: Sequence[float],
-    *,
-    position: int = 0,
-    loss_weights: Any = None,
-    objective: Objective = "accuracy",
-    effort: Effort | None = None,
-    precision: DTypeLike | None = None,
-    callback: HistoryCallback | None = None,
-    generator: Any = None,
+    problem: TrainingProblem, X: Any, bounds: Sequence[float], *, position: int = 0, **options: Any
 ) -> Frontier:
     """Fit models for several bounds of one of the problem's constraints; the other constraints stay unchanged.
 
@@ -114,53 +81,32 @@ def frontier(
         Bounds, in any order.
     position : int
         Position of the constraint whose bound varies.
-    loss_weights, objective, effort, precision, callback, generator
-        As for `fit`, but mini-batches, if `effort` asks for them, train the model without limits only.  Each result has
-        its own history and counts of passes.  Those of the loosest bound, which is fitted first, include the free
-        phase.
+    **options
+        `loss_weights`, `objective`, `effort`, `precision`, `callback` and `generator`, as for `fit`.  Mini-batches, if
+        `effort` asks for them, train the model without limits only.  Each result has its own history and counts of
+        passes.  Those of the loosest bound, which is fitted first, include the free phase.
     """
     constraints = problem.system.constraints
     if not 0 <= position < len(constraints):
         raise ValueError(f"position={position}: the problem has {len(constraints)} constraints.")
     if not len(bounds):
         raise ValueError("bounds is empty: give at least one bound.")
-    swept = constraints[position]
-    stricter_is_larger = resolve_measure(swept.measure).larger_is_stricter
+    stricter_is_larger = resolve_measure(constraints[position].measure).larger_is_stricter
     ordered = sorted({float(bound) for bound in bounds}, reverse=not stricter_is_larger)
-    series = FitSeries(
-        problem,
-        X,
-        loss_weights=loss_weights,
-        objective=objective,
-        effort=effort,
-        precision=precision,
-        callback=callback,
-        generator=generator,
-    )
-    path = [series.fit(_with_bound(constraints, position, bound)) for bound in ordered]
-    for index in range(len(path) - 2, -1, -1):  # from the strictest down, so that a model may replace several
-        path[index] = series.better(path[index], path[index + 1])
-    return Frontier(_add_prices(ordered, path, position), problem)
-
-
-@dataclass(frozen=True)
-class SeriesPoint:
-    """One set of constraints of a series, with the model found for it as flat parameters.
-
-    The model may have been found for a stricter set; then `multipliers` are 0.  `result` describes the model, and has
-    the passes of the fit for this set.
-    """
-
-    problem: TrainingProblem
-    result: TrainingResult
-    parameters: Floats
-    multipliers: Floats
+    series = FitSeries(problem, X, **options)
+    results = [series.fit(_with_bound(constraints, position, bound)) for bound in ordered]
+    prices = prices_in_accuracy(ordered, [each.assessment.accuracy for each in results])
+    points = []
+    for bound, each, price in zip(ordered, results, prices, strict=True):
+        assert each.multipliers is not None
+        points.append(FrontierPoint(bound, each, loss_price(each.assessment, position, each.multipliers), price))
+    return Frontier(tuple(points), problem)
 
 
 class FitSeries:
     """Fits under several sets of constraints.  They share the model without limits, which is trained at once.
 
-    The parameters are those of `frontier`.  A `neighbour` keeps limits near those of the first fit.
+    The options are those of `fit`.  A `neighbour` keeps limits near those of the first fit.
     """
 
     def __init__(
@@ -178,99 +124,59 @@ class FitSeries:
     ) -> None:
         effort = effort or Effort()
         solver: Solver = "stochastic" if effort.solver == "stochastic" else "quasi-newton"
-        self.problem, self.objective, self.solver = problem, objective, solver
-        with self._threads():
+        self.problem, self.objective, self.solver, self._neighbour = problem, objective, solver, neighbour
+        with suitable_threads(problem):
             batches = by_mini_batches(problem, solver, generator)
             self.state = state = Continuation(problem, X, loss_weights, effort, callback, precision=precision)
             self._dtype, self._rows = problem.model.dtype, state.rows
-            self._last = [] if neighbour is None else [neighbour]
-            try:
+            with state.leaving_the_best(problem):
                 if batches is not None:
                     batches(state).find_free_model(effort.passes)
                 else:
                     state.find_free_model()
-            finally:
-                # Also on an interrupt, leave the best model found in the problem.
-                state.assign_best(problem)
             state.history = []
 
-    def fit(self, constraints: Sequence[Constraint]) -> SeriesPoint:
+    def fit(self, constraints: Sequence[Constraint]) -> TrainingResult:
         """Fit a model under these constraints, and leave it in the problem.
 
         The passes of the free phase are counted in the first fit.
         """
         state, problem = self.state, self.problem.with_constraints(constraints)
         assert state.free_w is not None
-        with self._threads():
+        with suitable_threads(problem):
             state.own(problem).model.set_precision(self._dtype)  # the last fit may have ended in a higher precision
             state.rows, state.w = self._rows, state.free_w.copy()
-            try:
-                state.keep_limits(
-                    problem,
-                    self.objective,
-                    neighbour=self._last[-1] if self._last else None,
-                    all_layers=trains_all_layers(problem, self.solver),
-                )
-            finally:
-                state.assign_best(problem)
+            with state.leaving_the_best(problem):
+                all_layers = trains_all_layers(problem, self.solver)
+                state.keep_limits(problem, self.objective, neighbour=self._neighbour, all_layers=all_layers)
             result = state.result(problem, solver=self.solver)
-            if result.assessment.kept and not result.assessment.degenerate:
-                self._last = [state.w]
-            point = SeriesPoint(problem, result, state.w, state.multipliers)
-            state.forget_counts()
-            return point
+        if result.assessment.kept and not result.assessment.degenerate:
+            self._neighbour = result.parameters
+        state.forget_counts()
+        return result
 
-    def better(self, point: SeriesPoint, stricter: SeriesPoint) -> SeriesPoint:
-        """Return the point, with the model of a stricter set if that is clearly more accurate and keeps this set, too.
-
-        A difference of a few rows is chance.
-        """
-        found, other = point.result.assessment, stricter.result.assessment
-        if not other.kept or (found.kept and found.accuracy >= other.accuracy - CLEARLY):
-            return point
-        replaced = self._judged(point, stricter.parameters)
-        if not replaced.result.assessment.kept:
-            return point
-        # The model keeps a stricter bound, so that this one is not active.
-        return replace(replaced, multipliers=np.zeros_like(point.multipliers))
-
-    def between(self, looser: SeriesPoint, stricter: SeriesPoint, share: float) -> SeriesPoint:
+    def between(self, looser: TrainingResult, stricter: TrainingResult, share: float) -> TrainingResult:
         """Return the model at this share of the straight line from one model to another, in the space of parameters.
 
         It is judged by the constraints of the series' own problem, and left in the problem.  Its record has the history
-        and the passes of both fits.
+        and the passes of both fits.  Its optimality was not checked, and the multipliers price other limits.
         """
-        one, other = looser.result, stricter.result
-        both = replace(
-            one,
-            history=[*other.history, *one.history],
-            evaluations=other.evaluations + one.evaluations,
-            value_evaluations=other.value_evaluations + one.value_evaluations,
-            stopped=other.stopped or one.stopped,
-        )
-        point = replace(looser, problem=self.problem, result=both)
-        return self._judged(point, looser.parameters + share * (stricter.parameters - looser.parameters))
-
-    def _judged(self, point: SeriesPoint, parameters: Floats) -> SeriesPoint:
-        """Return the point with other parameters, which a solve for other limits has found; its passes stay."""
-        with self._threads():
-            point.problem.assign(parameters)
-            assessment = assess_now(point.problem, self.state.rows)
-        result = replace(
-            point.result,
-            assessment=assessment,
-            final=assessment,
-            # The model may be optimal under other limits, but its optimality here was not checked.
+        with suitable_threads(self.problem):
+            self.problem.assign(looser.parameters + share * (stricter.parameters - looser.parameters))
+            assessment = assess_now(self.problem, self.state.rows)
+        return replace(
+            looser,
             status=choose_status(assessment, converged=False, locally_infeasible=False),
+            assessment=assessment,
+            parameters=self.problem.current(),
+            history=[*stricter.history, *looser.history],
             conflicts=[],
-            # The multipliers price other limits.
             multipliers=None,
             kkt=None,
+            evaluations=stricter.evaluations + looser.evaluations,
+            value_evaluations=stricter.value_evaluations + looser.value_evaluations,
+            stopped=stricter.stopped or looser.stopped,
         )
-        return replace(point, result=result, parameters=point.problem.current())
-
-    def _threads(self) -> AbstractContextManager[None]:
-        return suitable_threads(self.problem)
 
 
 def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float) -> list[Constraint]:
@@ -280,19 +186,10 @@ def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float
     ]
 
 
-def _add_prices(bounds: list[float], path: list[SeriesPoint], position: int) -> tuple[FrontierPoint, ...]:
-    points = []
-    accuracy_prices = prices_in_accuracy(bounds, [each.result.assessment.accuracy for each in path])
-    for bound, here, accuracy_price in zip(bounds, path, accuracy_prices, strict=True):
-        price = loss_price(here.problem.system, position, here.multipliers, here.result.assessment.counts)
-        points.append(FrontierPoint(bound, here.result, here.parameters, price, accuracy_price))
-    return tuple(points)
-
-
 def prices_in_accuracy(bounds: Sequence[float], accuracies: Sequence[float]) -> list[float | None]:
     """Return the loss of accuracy per unit of tightening, from each bound to the next stricter one; None at the last.
 
-    A rise is the chance of a few rows, and no price: a clearly better model has taken the place of a looser one.
+    A rise is the chance of the training rows, and no price.
 
     >>> prices_in_accuracy([0.25, 0.5, 0.75], [0.75, 0.875, 0.625])
     [0.0, 1.0, None]
@@ -301,12 +198,13 @@ def prices_in_accuracy(bounds: Sequence[float], accuracies: Sequence[float]) -> 
     return [*(max(a - b, 0.0) / abs(other - one) for (one, other), (a, b) in steps), None]
 
 
-def loss_price(system: ConstraintSystem, position: int, multipliers: Floats, counts: Floats) -> float:
-    """Return the increase of the loss per unit by which one constraint's bound is tightened.
+def loss_price(assessment: Assessment, position: int, multipliers: Floats) -> float:
+    """Return the increase of the loss per unit by which one constraint's bound is tightened, at an assessed model.
 
     That is Σ_j y_j · ∂(c_j − bound_j)/∂β, negated if a smaller β is stricter.  The rows are linear in the bound β, so
     the difference quotient of two constraint systems is the exact derivative.
     """
+    system, counts = assessment.system, assessment.counts
     constraint = system.constraints[position]
     if isinstance(constraint.bound, tuple) or constraint.bound is None:
         raise ValueError(f"{constraint}: a price belongs to a single bound, not to a pair.")

@@ -25,15 +25,15 @@ class TrainingResult:
     status : Status
     assessment : Assessment
         Assessment of the returned model.
-    final : Assessment
-        Assessment of the last iterate, which need not be the returned model.
+    parameters : array
+        Flat parameters of the returned model.
     history : list of dict
         One row per epoch or iteration.
     conflicts : list of str
         If no model keeps all limits: the limits that exclude each other.
     multipliers : array of shape (m,), or None
-        Positive at upper bounds, negative at lower ones.  None if the model was trained for stricter limits, because
-        then its multipliers are prices of those limits.
+        Positive at upper bounds, negative at lower ones.  None for a model between two others, whose multipliers are
+        prices of their limits.
     seconds : float
     solver : str
         "stochastic" or "quasi-newton".
@@ -48,13 +48,15 @@ class TrainingResult:
     kkt : KKTResiduals or None
         Residuals of the optimality conditions at the model with the least loss.  They are those of the surrogate
         problem at full scale, with the multipliers that make the gradient smallest.  None if they were not computed.
+    final : Assessment or None
+        From `train`: the assessment of the last iterate, which need not be the returned model.
     free_parameters : array or None
         Flat parameters of the model without limits.
     """
 
     status: Status
     assessment: Assessment
-    final: Assessment
+    parameters: Floats = field(repr=False)
     history: History = field(repr=False)
     conflicts: list[str]
     multipliers: Floats | None = field(repr=False)
@@ -66,6 +68,7 @@ class TrainingResult:
     free: Assessment | None = field(default=None, repr=False)
     least_loss: float | None = None
     kkt: KKTResiduals | None = None
+    final: Assessment | None = None
     free_parameters: Floats | None = field(default=None, repr=False)
 
     @property

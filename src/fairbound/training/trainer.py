@@ -10,42 +10,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fairbound.fairness import distinct_texts
 from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
+from fairbound.training.archive import Archive
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.batches import FullBatch, StratifiedBatches
-from fairbound.training.chunks import Floats
 from fairbound.training.constants import constant_models
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.result import TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
-
-
-class BestIterate:
-    """The best parameters so far."""
-
-    def __init__(self) -> None:
-        self.parameters: Floats | None = None
-        self.assessment: Assessment | None = None
-
-    def offer(self, parameters: Floats, assessment: Assessment) -> bool:
-        """Store a candidate if it is better, and return whether it is.
-
-        Candidates that keep the limits come first, by objective; then the others, by violation.
-        """
-        held = self.assessment
-        if held is None:
-            better = True
-        elif assessment.kept != held.kept:
-            better = assessment.kept
-        elif assessment.kept:
-            better = assessment.objective < held.objective
-        else:
-            better = assessment.exact_violation < held.exact_violation
-        if better:
-            self.parameters, self.assessment = parameters.copy(), assessment
-        return better
 
 
 def train(
@@ -80,84 +56,64 @@ def train(
             "build it with StochasticSQP(problem.parameters, ...)."
         )
     started = time.perf_counter()
-    rows, best, history = batches.rows, BestIterate(), []
+    rows, best, history = batches.rows, Archive("loss"), []
     record: StepRecord | None = None
-    converged = False
+    converged, full = False, isinstance(batches, FullBatch)
     try:
         for epoch in range(epochs):
             for batch in batches:
-                closure = _RecordingClosure(problem, batch)
+                found, parameters = list[tuple[Evaluation, Sweep]](), problem.current()
+
+                def closure(batch: Rows | Batch = batch, found: list[tuple[Evaluation, Sweep]] = found) -> Evaluation:
+                    found.append(problem.evaluate_with_sweep(batch))
+                    return found[-1][0]
+
                 record = optimizer.step(closure)
             assert record is not None
-            if isinstance(batches, FullBatch):
+            if full:
                 # Assess the starting point of the step, because its sweep is known; this saves a pass over the rows.
-                assessment = assess(problem, rows, closure.sweep, closure.objective)
-                parameters = closure.parameters
+                assessment = assess(problem, rows, found[0][1], found[0][0].f)
             else:
                 assessment, parameters = assess_now(problem, rows), problem.current()
-            untrained = isinstance(batches, FullBatch) and epoch == 0
-            if assessment.kept or not untrained:
+            if assessment.kept or not full or epoch:
                 # Untrained random weights may have the least violation, but they are useless.
                 best.offer(parameters, assessment)
             history.append(_history_row(epoch, problem, assessment, record))
-            converged = isinstance(batches, FullBatch) and record.kkt.largest <= tolerance and assessment.kept
+            converged = full and record.kkt.largest <= tolerance and assessment.kept
             if converged or (callback is not None and callback(history[-1])):
                 break
-        final = assess_now(problem, rows)
-        best.offer(problem.current(), final)
+        final, last = assess_now(problem, rows), problem.current()
+        best.offer(last, final)
     finally:
         # Also on an interrupt, leave the best model found in the module.
-        if best.parameters is not None:
-            problem.assign(best.parameters)
-    assert best.assessment is not None
+        if best.kept or best.nearest:
+            problem.assign(best.choice().w)
     assert record is not None
+    chosen = assess_now(problem, rows)
     # Optimality was checked at the start of the last step.  If an earlier model is better, its optimality is unknown.
-    converged = converged and best.assessment in (assessment, final)
-    infeasible = record.locally_infeasible and not best.assessment.kept and not constant_is_feasible(problem, rows)
-    status = choose_status(best.assessment, converged, infeasible)
-    multipliers = record.multipliers
-    conflicts = name_conflicts(problem, multipliers, best.assessment) if status is Status.INFEASIBLE else []
+    converged = converged and any(np.array_equal(best.choice().w, each) for each in (parameters, last))
+    infeasible = record.locally_infeasible and not chosen.kept and not constant_is_feasible(problem, rows)
+    status = choose_status(chosen, converged, infeasible)
     return TrainingResult(
-        status, best.assessment, final, history, conflicts, multipliers, time.perf_counter() - started
+        status,
+        chosen,
+        problem.current(),
+        history,
+        name_conflicts(problem, record.multipliers, chosen) if status is Status.INFEASIBLE else [],
+        record.multipliers,
+        time.perf_counter() - started,
+        final=final,
     )
-
-
-class _RecordingClosure:
-    """The closure of one optimiser step; stores the first evaluation, which is at the starting point of the step."""
-
-    def __init__(self, problem: TrainingProblem, batch: Rows | Batch) -> None:
-        self.problem, self.batch = problem, batch
-        self.parameters = problem.current()
-        self._first: tuple[Evaluation, Sweep] | None = None
-
-    def __call__(self) -> Evaluation:
-        evaluation, sweep = self.problem.evaluate_with_sweep(self.batch)
-        if self._first is None:
-            self._first = (evaluation, sweep)
-        return evaluation
-
-    @property
-    def objective(self) -> float:
-        assert self._first is not None
-        return self._first[0].f
-
-    @property
-    def sweep(self) -> Sweep:
-        assert self._first is not None
-        return self._first[1]
 
 
 def constant_is_feasible(problem: TrainingProblem, rows: Rows) -> bool:
     """Return whether a constant prediction keeps every limit, so that the limits are feasible."""
-    before = problem.current()
-    try:
-        for constant in constant_models(problem, rows):
-            problem.assign(constant)
-            if assess_now(problem, rows).kept:
-                return True
-        return False
-    finally:
-        problem.assign(before)
+    before, kept = problem.current(), False
+    for constant in constant_models(problem, rows):
+        problem.assign(constant)
+        kept = kept or assess_now(problem, rows).kept
+    problem.assign(before)
+    return kept
 
 
 def _history_row(epoch: int, problem: TrainingProblem, assessment: Assessment, record: StepRecord) -> dict[str, Any]:
