@@ -19,7 +19,7 @@ unexport FAIRBOUND_DATA
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-min test-python check format docs package benchmark clean
+.PHONY: help demo test test-slow test-min test-python check format docs notebooks package benchmark clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ format: $(STAMP)  ## format, and repair what the linter can repair
 
 docs: $(STAMP)  ## build the pages of docs/ into build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(STAMP)  ## make the notebooks of docs/notebooks again, from the pages
+	$(BIN)/python docs/make_notebooks.py
 
 package:  ## build the source archive and the wheel, check them, and use the wheel in an empty environment without torch
 	$(PYTHON) -m venv .venv-package
