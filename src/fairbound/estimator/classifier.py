@@ -31,7 +31,7 @@ from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.feature_names import check_names, learn_names
 from fairbound.estimator.fitting import Fitting
-from fairbound.estimator.frontier import Frontier, frontier_models
+from fairbound.estimator.frontier import FrontierModels, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.models import coefficients, last_model, logits, model_inputs
 from fairbound.estimator.parameters import (
@@ -281,7 +281,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         constraint_weight: Any = None,
         base_score: Any = None,
         resume: str | os.PathLike[str] | Passes | None = None,
-    ) -> Frontier:
+    ) -> FrontierModels:
         """Train a classifier for each of several bounds of one limit.  The estimator itself is not changed.
 
         All bounds share the model without limits.  Each model is the one that `fit` finds for its bound, unless a
@@ -312,7 +312,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             found = Fitting(params, data, passes).frontier(bounds, position)
         return self._adopt_frontier(inputs, data, found, position)
 
-    def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any], position: int) -> Frontier:
+    def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any], position: int) -> FrontierModels:
         models = []
         for _, fitting, record in found:
             limits = [each for each in fitting.constraints if each not in fitting.floors]

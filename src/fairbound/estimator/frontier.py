@@ -49,7 +49,7 @@ class FrontierModel:
         return self.result.limits[self.position]
 
 
-class Frontier(tuple[FrontierModel, ...]):
+class FrontierModels(tuple[FrontierModel, ...]):
     """The points of a frontier, from loose to strict: print it, show it in a notebook, or plot it."""
 
     __slots__ = ()
@@ -109,7 +109,7 @@ class Frontier(tuple[FrontierModel, ...]):
         return page_as_html(*self._page())
 
 
-def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any], position: int) -> Frontier:
+def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any], position: int) -> FrontierModels:
     """Return the points with their classifiers; warn about bounds that are not kept.  Accuracies are of `predict`."""
     missed = [f"{each.bound:g}" for each, model in zip(points, classifiers, strict=True) if not model.result_.kept]
     if missed:
@@ -120,7 +120,7 @@ def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any],
             stacklevel=4,
         )
     prices = prices_in_accuracy([each.bound for each in points], [each.result_.accuracy for each in classifiers])
-    return Frontier(
+    return FrontierModels(
         FrontierModel(point.bound, classifier, point.loss_price, price, position)
         for point, classifier, price in zip(points, classifiers, prices, strict=True)
     )
