@@ -19,7 +19,7 @@ unexport FAIRBOUND_DATA
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-min check format docs benchmark clean
+.PHONY: help demo test test-slow test-min test-python check format docs notebooks package benchmark clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
@@ -50,6 +50,14 @@ test-min:  ## run the tests with the oldest versions that pyproject.toml allows
 	$(VENV_MIN)/bin/python -m pip install --quiet -c constraints-min.txt -e ".[all,test]"
 	$(VENV_MIN)/bin/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
+# Another Python, for example: make test-python PYTHON=python3.13
+VENV_OTHER ?= .venv-$(notdir $(PYTHON))
+
+test-python:  ## run the fast tests with the Python of PYTHON
+	$(PYTHON) -m venv $(VENV_OTHER)
+	$(VENV_OTHER)/bin/python -m pip install --quiet -c constraints.txt -e ".[all,test]"
+	$(VENV_OTHER)/bin/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+
 check: $(STAMP)  ## check format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -60,11 +68,23 @@ format: $(STAMP)  ## format, and repair what the linter can repair
 	$(BIN)/ruff check --fix .
 
 docs: $(STAMP)  ## build the pages of docs/ into build/docs
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(STAMP)  ## make the notebooks of docs/notebooks again, from the pages
+	$(BIN)/python docs/make_notebooks.py
+
+package:  ## build the source archive and the wheel, check them, and use the wheel in an empty environment without torch
+	$(PYTHON) -m venv .venv-package
+	.venv-package/bin/python -m pip install --quiet -c constraints.txt build twine
+	rm -rf dist && .venv-package/bin/python -m build --quiet && .venv-package/bin/twine check --strict dist/*
+	$(PYTHON) -m venv --clear .venv-package
+	.venv-package/bin/python -m pip install --quiet -c constraints.txt "$$(ls dist/*.whl)[cli]"
+	.venv-package/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
+	.venv-package/bin/fairbound demo --out build/demo
 
 benchmark: $(STAMP)  ## run the benchmarks
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 clean:  ## remove the environment, caches and builds
-	rm -rf $(VENV) $(VENV_MIN) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_MIN) .venv-* build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

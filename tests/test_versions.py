@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[1]
 def _ranges() -> dict[str, Requirement]:
     """Return the requirements of users and tests, by name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = {name: each for name, each in project["optional-dependencies"].items() if name != "dev"}
+    tools = ("dev", "docs", "notebooks", "release")
+    extras = {name: each for name, each in project["optional-dependencies"].items() if name not in tools}
     stated = [Requirement(text) for text in chain(project["dependencies"], *extras.values())]
     return {canonicalize_name(each.name): each for each in stated if each.name != "fairbound"}
 

@@ -69,6 +69,14 @@ def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
         raise ImportError("to_frame needs pandas, which is not installed: pip install pandas") from None
 
 
+def axes_of_plot() -> Any:
+    """Return new axes of matplotlib."""
+    try:
+        return import_module("matplotlib.pyplot").subplots()[1]
+    except ImportError:
+        raise ImportError("plot needs matplotlib, which is not installed: pip install matplotlib") from None
+
+
 def page_as_text(heading: str, tables: Iterable[TextTable], notes: Iterable[str], name_of: NameOf = python_name) -> str:
     """Return heading, tables and notes as text, with empty lines between them; heading and notes are wrapped.
 

@@ -396,6 +396,18 @@ def test_the_frontier_of_a_limit():
     assert not hasattr(clf, "model_")
 
 
+def test_a_frontier_is_shown_as_text_as_a_table_and_as_a_picture():
+    X, y, group = toy()
+    points = quick("disparate_impact >= 0.5").frontier(X, y, [0.6, 0.9], sensitive_features=group)
+    reached = [point.limit.reached for point in points]
+    assert all(point.limit.kept and point.limit.reached >= point.bound for point in points)
+    assert all(f"{value:.4f}" in str(points) for value in reached)
+    assert "<table>" in points._repr_html_()
+    axes = points.plot()
+    assert axes.lines[0].get_xdata().tolist() == reached == points.to_frame()["reached"].tolist()
+    assert axes.get_xlabel() == "disparate_impact"
+
+
 @pytest.mark.parametrize("small_groups", ["warn", "merge"])
 def test_every_model_of_a_frontier_is_a_classifier_with_the_record_of_its_own_solve(small_groups):
     X, y, group = toy()

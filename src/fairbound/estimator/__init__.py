@@ -20,7 +20,7 @@ from fairbound.estimator.columns import FARTHEST, CategoryColumn, NumberColumn
 from fairbound.estimator.correction import ScoreScale
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.frontier import FrontierModel
+from fairbound.estimator.frontier import FrontierModel, FrontierModels
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.models import logits, model_inputs
 from fairbound.estimator.parameters import checked
@@ -52,6 +52,7 @@ __all__ = [
     "FittedBase",
     "ForecastWarning",
     "FrontierModel",
+    "FrontierModels",
     "GroupPosterior",
     "InputScaleWarning",
     "Inputs",

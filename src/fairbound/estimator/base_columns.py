@@ -20,7 +20,7 @@ from fairbound.estimator.base_kinds import is_a, wants_raw
 from fairbound.estimator.chosen_encoder import encode, fitted_encoder
 from fairbound.estimator.columns import CategoryColumn
 from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.inputs import Inputs, dense
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.rows import Data
 
@@ -97,7 +97,7 @@ class EncodedColumns:
 
     def table(self, inputs: Inputs) -> Floats:
         """Return the encoded rows."""
-        return encode(self.encoder, inputs)
+        return dense(encode(self.encoder, inputs))
 
 
 def choose_columns(params: Parameters, data: Data, encoder: Any) -> Columns:

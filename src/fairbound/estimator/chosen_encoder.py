@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from fairbound._errors import InputScaleWarning
-from fairbound.estimator.columns import Floats
 from fairbound.estimator.encoder import TableEncoder, plain_numbers
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.parameters import Parameters
@@ -46,14 +46,14 @@ def _fitted(encoder: TableEncoder, data: Data) -> TableEncoder:
     return encoder.fit(data.inputs, sample_weight=data.loss_weights)
 
 
-def encode(encoder: Any, inputs: Inputs) -> Floats:
-    """Return the encoded inputs; without an encoder, the inputs as numbers."""
+def encode(encoder: Any, inputs: Inputs) -> Any:
+    """Return the encoded inputs, dense or sparse by rows; without an encoder, the inputs as numbers."""
     if isinstance(encoder, TableEncoder):
         return encoder.encoded(inputs)  # the estimator has checked the names
     return inputs.by_blocks(lambda rows: _plainly(encoder, rows))
 
 
-def _plainly(encoder: Any, inputs: Inputs) -> Floats:
+def _plainly(encoder: Any, inputs: Inputs) -> Any:
     """Return inputs as numbers, after the user's own transformer if there is one."""
     if encoder is None:
         read, whose = inputs, "Column"
@@ -61,8 +61,9 @@ def _plainly(encoder: Any, inputs: Inputs) -> Floats:
         read = read_inputs(encoder.transform(inputs.native))
         whose = f"In the output of encoder={type(encoder).__name__}(...), column"
     matrix = plain_numbers(read, whose)
-    if len(matrix) and np.abs(matrix).max() > LARGEST_INPUT:
-        row, column = np.unravel_index(np.abs(matrix).argmax(), matrix.shape)
+    sizes = np.abs(matrix)
+    if sizes.shape[0] and sizes.max() > LARGEST_INPUT:
+        row, column = np.unravel_index(sizes.argmax(), sizes.shape)
         raise ValueError(
             f"{whose} {read.label(int(column))} holds {matrix[row, column]:g} in row {inputs.first + row}, but "
             f"a network can take numbers up to {LARGEST_INPUT:g}: scale the column, or use "
@@ -71,11 +72,12 @@ def _plainly(encoder: Any, inputs: Inputs) -> Floats:
     return matrix
 
 
-def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: int) -> None:
+def warn_of_scales(encoder: Any, Z: Any, names: Sequence[str], stacklevel: int) -> None:
     """Warn if unscaled columns have such different scales that training would suffer."""
     if isinstance(encoder, TableEncoder) and encoder.scale:
         return
-    deviations, sizes = Z.std(axis=0), np.sqrt((Z**2).mean(axis=0))
+    squares = (Z.power(2) if sparse.issparse(Z) else Z**2).mean(axis=0)
+    sizes, deviations = np.sqrt(squares), np.sqrt(np.maximum(squares - Z.mean(axis=0) ** 2, 0.0))
     varying = np.flatnonzero(deviations > 0)
     if not len(varying):
         return

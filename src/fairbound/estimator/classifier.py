@@ -31,7 +31,7 @@ from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.feature_names import check_names, learn_names
 from fairbound.estimator.fitting import Fitting
-from fairbound.estimator.frontier import FrontierModel, frontier_models
+from fairbound.estimator.frontier import FrontierModels, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.models import coefficients, last_model, logits, model_inputs
 from fairbound.estimator.parameters import (
@@ -281,7 +281,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         constraint_weight: Any = None,
         base_score: Any = None,
         resume: str | os.PathLike[str] | Passes | None = None,
-    ) -> tuple[FrontierModel, ...]:
+    ) -> FrontierModels:
         """Train a classifier for each of several bounds of one limit.  The estimator itself is not changed.
 
         All bounds share the model without limits.  Every classifier has a `result_` of its own.
@@ -300,7 +300,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             _, models = from_source(self, "frontier", X, *named, bounds=bounds, position=position, **given)
             for each in models:
                 each.classifier.by_name_ = True
-            return tuple(models)
+            return models
         params = checked(self)
         refuse_together(params, bounds)
         if present_processes(self) is not None:
@@ -309,15 +309,15 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         with resumed(checked_resume(params, resume)) as passes:
             found = Fitting(params, data, passes).frontier(bounds, position)
-        return self._adopt_frontier(inputs, data, found)
+        return self._adopt_frontier(inputs, data, found, position)
 
-    def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any]) -> tuple[FrontierModel, ...]:
+    def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any], position: int) -> FrontierModels:
         models = []
         for _, fitting, record in found:
             limits = [each for each in fitting.constraints if each not in fitting.floors]
             model = clone(self).set_params(constraints=limits, base=self.base)
             models.append(model._adopt(inputs, data, fitting, record))
-        return frontier_models([point for point, _, _ in found], models)
+        return frontier_models([point for point, _, _ in found], models, position)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -265,6 +265,8 @@ class ColumnFacts:
         Whether a value is missing.
     numeric : bool
         Whether a category is a column of numbers.
+    centred : bool
+        Whether the mean is subtracted from numbers.
     """
 
     name: str
@@ -272,6 +274,7 @@ class ColumnFacts:
     totals: dict[str, float] = field(default_factory=dict)
     missing: bool = False
     numeric: bool = False
+    centred: bool = True
 
     @property
     def is_empty(self) -> bool:
@@ -291,13 +294,14 @@ class ColumnFacts:
         for word, total in other.totals.items():
             self.totals[word] = self.totals.get(word, 0.0) + total
         self.missing, self.numeric = self.missing or other.missing, self.numeric and other.numeric
+        self.centred = self.centred and other.centred
 
     def column(self, max_categories: int, *, scale: bool = True) -> NumberColumn | CategoryColumn:
         """Return the encoding of the column."""
         if self.moments is None:
             return category_column(self.name, self.totals, max_categories, missing=self.missing, numeric=self.numeric)
-        scaled = self.moments.mean_and_scale if scale and self.moments.weight else (0.0, 1.0)
-        return NumberColumn(self.name, *scaled, self.missing)
+        mean, width = self.moments.mean_and_scale if scale and self.moments.weight else (0.0, 1.0)
+        return NumberColumn(self.name, mean if self.centred else 0.0, width, self.missing)
 
 
 def _sorted_words(words: Iterable[str]) -> list[str]:

@@ -4,6 +4,9 @@
                0/1 column marks them
     category   one 0/1 column per word.  Beyond a maximum, the rarest words share "(other)".  "(missing)" has its own
 
+Columns of a sparse matrix are scaled, but the mean is not subtracted: so they stay sparse, and a linear model is the
+same up to its intercept.
+
 A word that is not in the training rows counts as "(other)".  Without such a column, all its 0/1 columns are 0.  The
 encoding of a row does not depend on the other rows.
 """
@@ -17,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -24,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairbound._errors import Message, argument, bad_value
 from fairbound.estimator.columns import CategoryColumn, ColumnFacts, Floats, Moments, NumberColumn, standardize
 from fairbound.estimator.feature_names import check_names, learn_names
-from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.inputs import Inputs, dense, read_inputs
 from fairbound.estimator.targets import read_weights
 
 
@@ -105,38 +109,46 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self, inputs: Inputs, names: Sequence[str], spelled: Sequence[bool], weights: Floats
     ) -> list[ColumnFacts]:
         matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
-        return [
-            self._learn_words(name, inputs, position, weights)
-            if words
-            else self._learn_numbers(name, inputs.numbers(position) if matrix is None else matrix[:, position], weights)
-            for position, (name, words) in enumerate(zip(names, spelled, strict=True))
-        ]
 
-    def transform(self, X: Any) -> Floats:
-        """Return the encoded rows, of shape (n, encoded columns)."""
+        def learn(position: int, name: str) -> ColumnFacts:
+            if spelled[position]:
+                return self._learn_words(name, inputs, position, weights)
+            if inputs.is_sparse:
+                values, rows = inputs.stored(position)
+                return self._learn_numbers(name, values.astype(np.float64), weights[rows], weights.sum())
+            return self._learn_numbers(
+                name, inputs.numbers(position) if matrix is None else matrix[:, position], weights
+            )
+
+        return [learn(position, name) for position, name in enumerate(names)]
+
+    def transform(self, X: Any) -> Any:
+        """Return the encoded rows, of shape (n, encoded columns): those of a sparse matrix as one."""
         check_is_fitted(self)
         inputs = read_inputs(X)
         check_names(self, inputs)
         return self.encoded(inputs)
 
-    def encoded(self, inputs: Inputs) -> Floats:
+    def encoded(self, inputs: Inputs) -> Any:
         """Return the encoded rows of checked inputs; shared inputs are encoded once."""
         return inputs.encoded_once((self.strict, self.columns_), lambda own: own.by_blocks(self.encode))
 
-    def encode(self, inputs: Inputs) -> Floats:
+    def encode(self, inputs: Inputs) -> Any:
         """Encode the rows of inputs whose columns have been checked against those of `fit`."""
         matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
-        if matrix is not None and all(
-            isinstance(column, NumberColumn) and not column.missing for column in self.columns_
-        ):
+        numbers = [column for column in self.columns_ if isinstance(column, NumberColumn)]
+        if matrix is not None and len(numbers) == len(self.columns_) and not any(each.missing for each in numbers):
             return self._scale_all(matrix)
+        stays = inputs.is_sparse and not any(each.mean for each in numbers)
         parts = []
         for position, column in enumerate(self.columns_):
-            if isinstance(column, CategoryColumn):
-                parts.append(column.encode(column.read(inputs, position)))
-            else:
-                parts.append(column.encode(inputs.numbers(position) if matrix is None else matrix[:, position].copy()))
-        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+            part = (
+                column.encode(column.read(inputs, position))
+                if isinstance(column, CategoryColumn)
+                else column.encode(inputs.numbers(position))
+            )
+            parts.append(sparse.csr_array(part) if stays else part)
+        return sparse.hstack(parts, format="csr") if stays else np.ascontiguousarray(np.concatenate(parts, axis=1))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Names of the encoded columns."""
@@ -170,23 +182,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 )
                 warnings.warn(UserWarning(message), stacklevel=4)
 
-    def _scale_all(self, matrix: Floats) -> Floats:
+    def _scale_all(self, matrix: Any) -> Any:
         """Scale all columns at once, with the same result as one by one."""
         means = np.array([column.mean for column in self.columns_])  # type: ignore[union-attr]
         scales = np.array([column.scale for column in self.columns_])  # type: ignore[union-attr]
+        if sparse.issparse(matrix):
+            if not means.any():
+                found = np.nan_to_num(standardize(matrix.data, 0.0, scales[matrix.indices]), copy=False)
+                return sparse.csr_array((found, matrix.indices, matrix.indptr), matrix.shape)
+            matrix = dense(matrix)
         scaled = np.ascontiguousarray(standardize(matrix, means, scales))
         if np.isnan(scaled.sum()):
             scaled[np.isnan(scaled)] = 0.0
         return scaled
 
-    def _learn_numbers(self, name: str, values: Floats, weights: Floats) -> ColumnFacts:
+    def _learn_numbers(self, name: str, values: Floats, weights: Floats, total: float | None = None) -> ColumnFacts:
+        """Learn a column from its values and their weights; rows beyond those, up to the total weight, have a 0."""
         values = np.ascontiguousarray(values)  # a column of a matrix is read several times
         gaps, used = np.isnan(values), weights > 0
         known = used & ~gaps
         moments = Moments()
         if self.scale:
             moments.add(*((values, weights) if known.all() else (values[known], weights[known])))
-        return ColumnFacts(name, moments, missing=bool((used & gaps).any()))
+            zeros = 0.0 if total is None else total - float(weights.sum())
+            if zeros > 1e-12 * (total or 0.0):
+                moments.add(np.zeros(1), np.array([zeros]))
+        return ColumnFacts(name, moments, missing=bool((used & gaps).any()), centred=total is None)
 
     def _learn_words(self, name: str, inputs: Inputs, position: int, weights: Floats) -> ColumnFacts:
         totals: dict[str, float] = {}
@@ -206,8 +227,8 @@ def _as_list(columns: Any) -> list[Any]:
     return list(columns)
 
 
-def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
-    """Return all columns as one matrix; words and missing values raise an error.
+def plain_numbers(inputs: Inputs, whose: str = "Column") -> Any:
+    """Return all columns as one matrix, dense or sparse; words and missing values raise an error.
 
     Parameters
     ----------
@@ -224,10 +245,12 @@ def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
                     'encoder="auto", which makes 0/1 columns of them.'
                 )
         matrix = np.stack([inputs.numbers(position) for position in range(inputs.n_columns)], axis=1)
-    if np.isnan(matrix).any():
-        row, column = np.argwhere(np.isnan(matrix))[0]
+    gaps = np.isnan(matrix.data if inputs.is_sparse else matrix)
+    if gaps.any():
+        place = gaps.argmax()
+        row, column = (each[place] for each in matrix.tocoo().coords) if inputs.is_sparse else np.argwhere(gaps)[0]
         raise ValueError(
             f"Input X contains NaN, first in row {inputs.first + row}, column {inputs.label(int(column))}: impute it, "
             'or use encoder="auto", which does.'
         )
-    return np.ascontiguousarray(matrix)
+    return matrix if inputs.is_sparse else np.ascontiguousarray(matrix)

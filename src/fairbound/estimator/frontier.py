@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairbound._errors import LimitWarning
+from fairbound._text_tables import TextTable, axes_of_plot, data_frame, page_as_html, page_as_text
+from fairbound._words import number
+from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.result import FitResult
 from fairbound.training import FrontierPoint, prices_in_accuracy
 
@@ -25,20 +28,88 @@ class FrontierModel:
         Loss per unit by which the bound is tightened; 0 if the bound is not active.
     accuracy_price : float or None
         Accuracy per unit of tightening, from the next stricter bound; None at the strictest.
+    position : int
+        Index among the limits of the one that the bound is for.
     """
 
     bound: float
     classifier: Any = field(repr=False)
     loss_price: float
     accuracy_price: float | None
+    position: int = 0
 
     @property
     def result(self) -> FitResult:
         """The record of the classifier."""
         return self.classifier.result_
 
+    @property
+    def limit(self) -> LimitResult:
+        """The limit that the bound is for, with the value that it reaches."""
+        return self.result.limits[self.position]
 
-def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any]) -> tuple[FrontierModel, ...]:
+
+class FrontierModels(tuple[FrontierModel, ...]):
+    """The points of a frontier, from loose to strict: print it, show it in a notebook, or plot it."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with one row for each point."""
+        return data_frame(
+            [
+                {
+                    "bound": each.bound,
+                    "reached": each.limit.reached,
+                    "kept": each.result.kept,
+                    "accuracy": each.result.accuracy,
+                    "gain": each.result.gain,
+                    "loss_price": each.loss_price,
+                    "accuracy_price": each.accuracy_price,
+                }
+                for each in self
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the accuracy over the value that the limited measure reaches, with matplotlib; return the axes."""
+        axes = axes_of_plot() if ax is None else ax
+        axes.plot([each.limit.reached for each in self], [each.result.accuracy for each in self], marker="o")
+        for each in self:
+            where = each.limit.reached, each.result.accuracy
+            axes.annotate(f"{each.bound:g}", where, textcoords="offset points", xytext=(4, 4))
+        axes.set(xlabel=self.measure, ylabel="accuracy on training rows")
+        return axes
+
+    @property
+    def measure(self) -> str:
+        """The limited measure, as text."""
+        return self[0].limit.limit.rpartition(" ")[0].rpartition(" ")[0]
+
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
+        rows = (
+            (
+                f"{each.bound:g}",
+                number(each.limit.reached, 4),
+                "yes" if each.result.kept else "NO",
+                f"{each.result.accuracy:.2%}",
+                f"{100 * each.result.gain:+.2f}",
+                "-" if each.accuracy_price is None else f"{each.accuracy_price:.2f}",
+            )
+            for each in self
+        )
+        header = ("bound", "reached", "kept", "accuracy", "gain", "points for the next 0.01")
+        note = "Training rows. Gain: points of accuracy over the best constant prediction."
+        return f"{self.measure}: {len(self)} bounds", [TextTable("Frontier", header, tuple(rows))], [note]
+
+    def __str__(self) -> str:
+        return page_as_text(*self._page())
+
+    def _repr_html_(self) -> str:
+        return page_as_html(*self._page())
+
+
+def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any], position: int) -> FrontierModels:
     """Return the points with their classifiers; warn about bounds that are not kept.  Accuracies are of `predict`."""
     missed = [f"{each.bound:g}" for each, model in zip(points, classifiers, strict=True) if not model.result_.kept]
     if missed:
@@ -49,7 +120,7 @@ def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any])
             stacklevel=4,
         )
     prices = prices_in_accuracy([each.bound for each in points], [each.result_.accuracy for each in classifiers])
-    return tuple(
-        FrontierModel(point.bound, classifier, point.loss_price, price)
+    return FrontierModels(
+        FrontierModel(point.bound, classifier, point.loss_price, price, position)
         for point, classifier, price in zip(points, classifiers, prices, strict=True)
     )

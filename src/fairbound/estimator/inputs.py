@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ BLOCK_ROWS = 2**16
 
 DENSE_NUMBERS = 2**29
 """Largest number of entries of a sparse matrix that is made dense: 4 GiB."""
+
+MOST_COLUMNS = 2**20
+"""Most columns of a sparse matrix; a column that has a name and a weight needs about a kilobyte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +82,7 @@ class Inputs:
             return encode(self)
         found: Floats | None = None
         for rows in self.blocks():
-            part = encode(self.take(rows))
+            part = dense(encode(self.take(rows)))
             if found is None:
                 found = map_array((self.n_rows, part.shape[1]), np.float64, self.folder)
             found[rows] = part
@@ -137,13 +141,13 @@ class Inputs:
     def values(self, position: int) -> NDArray[Any]:
         """Return the values of a column as they are."""
         if not self._is_table:
-            return _dense(self.native[:, [position]])[:, 0]
+            return self._entries(position)
         return as_objects(self._column(position).to_list())
 
     def numbers(self, position: int) -> Floats:
         """Read a column as numbers."""
         if not self._is_table:
-            values = _dense(self.native[:, [position]])[:, 0]
+            values = self._entries(position)
             found = values.astype(np.float64) if values.dtype.kind in "fiub" else None
         else:
             column = self._column(position)
@@ -219,16 +223,45 @@ class Inputs:
         if not self._is_table:
             if self.native.dtype.kind == "f":
                 return False
-            return _beyond_floats(_dense(self.native[:, [position]])[:, 0])
+            return _beyond_floats(self.stored(position)[0] if self.is_sparse else self.native[:, position])
         column = self._column(position)
         return column.dtype.is_integer() and _beyond_floats(column.drop_nulls().to_numpy())
 
-    def matrix(self) -> Floats | None:
-        """Return X as one matrix if it is an array of numbers, else None.  It may be X itself: do not write into it."""
+    def matrix(self) -> Any:
+        """Return X as one matrix, dense or sparse by rows, if it has numbers only, else None.
+
+        It may be X itself: do not write into it.
+        """
         if self._is_table or self.native.dtype.kind not in "fiub":
             return None
-        found = _dense(self.native).astype(np.float64, copy=False)
-        self._check_finite(found)
+        found = (sparse.csr_array(self.native) if self.is_sparse else self.native).astype(np.float64, copy=False)
+        if has_infinity(found.data if self.is_sparse else found):
+            self._check_finite(dense(found))
+        return found
+
+    @property
+    def is_sparse(self) -> bool:
+        """Return whether X is a sparse matrix."""
+        return bool(sparse.issparse(self.native))
+
+    @cached_property
+    def _by_column(self) -> Any:
+        return self.native.tocsc()
+
+    def stored(self, position: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the values of a column of a sparse matrix that are stored, and their rows; all others are 0."""
+        held = self._by_column
+        part = slice(held.indptr[position], held.indptr[position + 1])
+        return held.data[part], held.indices[part]
+
+    def _entries(self, position: int) -> NDArray[Any]:
+        """Return the values of a column of an array or a sparse matrix."""
+        if not self.is_sparse:
+            found: NDArray[Any] = self.native[:, position]
+            return found
+        values, rows = self.stored(position)
+        found = np.zeros(self.n_rows, values.dtype)
+        found[rows] = values
         return found
 
     def take(self, rows: NDArray[Any] | slice) -> Inputs:
@@ -258,7 +291,7 @@ class Inputs:
 
     @property
     def _is_table(self) -> bool:
-        return not (isinstance(self.native, np.ndarray) or sparse.issparse(self.native))
+        return not (isinstance(self.native, np.ndarray) or self.is_sparse)
 
     def _frame(self) -> nw.DataFrame[Any]:
         return nw.from_native(self.native, eager_only=True)
@@ -339,11 +372,13 @@ def read_inputs(X: Any) -> Inputs:
         raise TypeError(f"X has values of type {array.dtype}: give numbers or words.")
     if array.dtype.kind in "US":
         array = array.astype(object)
-    if sparse.issparse(array) and array.shape[0] * array.shape[1] > DENSE_NUMBERS:
-        raise ValueError(
-            f"X is sparse with shape {array.shape}, too large for the dense matrix that training needs; keep fewer "
-            "columns (sklearn.feature_selection, TruncatedSVD) or fewer rows."
-        )
+    if sparse.issparse(array):
+        if array.shape[1] > MOST_COLUMNS:
+            raise ValueError(
+                f"X is sparse with {array.shape[1]:,} columns, but at most {MOST_COLUMNS:,} can be read; keep fewer "
+                "(sklearn.feature_selection, TruncatedSVD)."
+            )
+        array.sum_duplicates()
     return Inputs(array, None, *array.shape)
 
 
@@ -433,8 +468,16 @@ def _as_number(value: Any) -> float | None:
         return -math.inf if isinstance(value, int) and value < 0 else math.inf
 
 
-def _dense(part: Any) -> NDArray[Any]:
-    return part.toarray() if sparse.issparse(part) else part
+def dense(matrix: Any) -> NDArray[Any]:
+    """Return a matrix as an array, for what takes no sparse matrix: networks, and most bases."""
+    if not sparse.issparse(matrix):
+        return matrix
+    if math.prod(matrix.shape) > DENSE_NUMBERS:
+        raise ValueError(
+            f"X is sparse with shape {matrix.shape}, too large for the dense matrix that this model needs; keep fewer "
+            "columns (sklearn.feature_selection, TruncatedSVD) or fewer rows, or train a linear model (hidden=())."
+        )
+    return matrix.toarray()
 
 
 def _all_numbers(values: list[Any]) -> bool:

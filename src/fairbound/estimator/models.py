@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, need_torch
 from fairbound.estimator.exact import ExactLinear
 from fairbound.estimator.feature_names import check_names
-from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.inputs import Inputs, dense
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.rows import Data
 from fairbound.fairness import as_logits
@@ -128,12 +128,12 @@ def use_double(model: Any) -> None:
 
 
 def model_inputs(model: Any, Z: Any) -> Any:
-    """Return Z in the type that the model accepts: integers if it accepts nothing else."""
+    """Return Z as the model accepts it: sparse if it is linear, integers if it accepts nothing else."""
     if isinstance(model, LinearModel):
         return Z
     from fairbound.estimator.networks import module_inputs
 
-    return module_inputs(model, Z)
+    return module_inputs(model, dense(Z))
 
 
 def last_model(estimator: Any, inputs: Inputs, data: Data) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from fairbound._errors import InputError, argument, both_given
@@ -23,7 +24,7 @@ from fairbound.estimator.cross_fitting import (
     is_prefit,
 )
 from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.inputs import Inputs, dense, read_inputs
 from fairbound.estimator.models import starting_linear
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
@@ -78,19 +79,19 @@ class BaseScores:
         """Return the record of the base, from the assessment of its own decisions."""
         return BaseResult(self.name, self.scored, counted.accuracy, tuple(counted.measured), float(changed), moved)
 
-    def join(self, Z: Floats) -> Floats:
+    def join(self, Z: Any) -> Any:
         """Return the inputs of the module for the training rows: encoded columns, group posteriors, scores."""
         return self._joined(Z, self.training_posteriors, self.training)
 
-    def join_new(self, Z: Floats, inputs: Inputs, given: Any = None) -> Floats:
+    def join_new(self, Z: Any, inputs: Inputs, given: Any = None) -> Any:
         """Return the inputs of the module for other rows."""
         scores = self.scores(inputs, given)
         parts = [each.columns(inputs, scores) for each in self.posteriors]
         return self._joined(Z, np.hstack(parts) if parts else None, scores)
 
-    def _joined(self, Z: Floats, posteriors: Floats | None, scores: Floats) -> Floats:
-        columns = [Z] if self.uses_columns else []
-        return np.hstack([*columns, *([] if posteriors is None else [posteriors]), scores])
+    def _joined(self, Z: Any, posteriors: Floats | None, scores: Floats) -> Any:
+        parts = [*([Z] if self.uses_columns else []), *([] if posteriors is None else [posteriors]), scores]
+        return sparse.hstack(parts, format="csr") if sparse.issparse(parts[0]) else np.hstack(parts)
 
     def holding(self, problem: TrainingProblem, Z: Any, loss_weights: Floats) -> BaseScores:
         """Return a copy whose `held` term makes the base b the minimum of the loss of a linear correction.
@@ -213,7 +214,7 @@ def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any =
     return found.completed(data.inputs, data.positions).as_given()
 
 
-def moved_columns(model: Any, Z: Floats, base: BaseScores, names: Sequence[str], encoder: Any) -> dict[str, float]:
+def moved_columns(model: Any, Z: Any, base: BaseScores, names: Sequence[str], encoder: Any) -> dict[str, float]:
     """Return the mean absolute change of the logits when a column is set to its mean, the largest first.
 
     Parameters
@@ -228,7 +229,8 @@ def moved_columns(model: Any, Z: Floats, base: BaseScores, names: Sequence[str],
     encoder : transformer, or None
         A `TableEncoder` states which inputs belong to one column.  With another encoder each input is a column.
     """
-    sample = Z[np.linspace(0, len(Z) - 1, min(len(Z), SAMPLED_ROWS)).astype(np.intp)]
+    n = Z.shape[0]
+    sample = dense(Z[np.linspace(0, n - 1, min(n, SAMPLED_ROWS)).astype(np.intp)])
     n_scores = base.training.shape[1]
     n_labels = max(2, n_scores)
 

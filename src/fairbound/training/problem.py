@@ -59,8 +59,6 @@ class TrainingProblem:
         Decisions are 1{p > threshold}.
     chunk_rows : int, optional
         Rows per chunk of a sweep.  By default as many as keep a layer's activations in a cache.
-    extra_surrogates : sequence of DecisionSurrogate
-        Surrogates whose sums a sweep computes in addition to those of the constraints and regularisers.
     passes : Passes, optional
         Where the totals of passes over all rows come from; by default from the rows.
 
@@ -84,7 +82,6 @@ class TrainingProblem:
         regularizers: Iterable[Regularizer] = (),
         threshold: float = 0.5,
         chunk_rows: int | None = None,
-        extra_surrogates: Sequence[DecisionSurrogate] = (),
         passes: Passes | None = None,
     ) -> None:
         if chunk_rows is not None and chunk_rows < 1:
@@ -105,14 +102,14 @@ class TrainingProblem:
             (penalty, ConstraintSystem.build(penalty.as_constraint(), cells, threshold=threshold))
             for penalty in squared
         ]
-        self.surrogates = self._all_surrogates(extra_surrogates)
+        self.surrogates = self._all_surrogates()
+        self.error: tuple[DecisionSurrogate, float] | None = None
         self.n_rows = len(cells)
 
-    def _all_surrogates(self, extra: Sequence[DecisionSurrogate]) -> list[DecisionSurrogate]:
-        """Return the surrogates of the constraints, those of the penalties, and the extra ones."""
+    def _all_surrogates(self) -> list[DecisionSurrogate]:
+        """Return the surrogates of the constraints, and those of the penalties."""
         systems = (self.system, *(system for _, system in self.penalties))
-        own = [each for system in systems for each in system.surrogates]
-        found = [*own, *(each for each in extra if each not in own)]
+        found = [each for system in systems for each in system.surrogates]
         if any(isinstance(each.surrogate, ExactStep) for each in found):
             raise InputError(
                 "{surrogate='exact'} has a derivative of zero, so no model can be trained with it.",
@@ -184,20 +181,20 @@ class TrainingProblem:
         """
         return MatrixRows.from_batch(as_numbers(inputs), labels, groups, self.cells)
 
-    def with_constraints(
-        self,
-        constraints: Constraint | str | Iterable[Constraint | str],
-        extra_surrogates: Sequence[DecisionSurrogate] = (),
-    ) -> TrainingProblem:
+    def with_constraints(self, constraints: Constraint | str | Iterable[Constraint | str]) -> TrainingProblem:
         """Return the same problem under other constraints; both problems share the model."""
-        system = ConstraintSystem.build(constraints, self.cells, threshold=self.threshold)
-        return self.with_system(system, extra_surrogates)
+        return self.with_system(ConstraintSystem.build(constraints, self.cells, threshold=self.threshold))
 
-    def with_system(self, system: ConstraintSystem, extra: Sequence[DecisionSurrogate] = ()) -> TrainingProblem:
-        """Return the same problem under constraints that are compiled for its cells."""
+    def with_system(
+        self, system: ConstraintSystem, error: tuple[DecisionSurrogate, float] | None = None
+    ) -> TrainingProblem:
+        """Return the same problem under constraints that are compiled for its cells.
+
+        `error` is a smoothed decision and m: the objective is then (1 − m)·loss + m·(share of wrong decisions).
+        """
         other = copy.copy(self)
-        other.system = system
-        other.surrogates = other._all_surrogates(extra)
+        other.system, other.error = system, error
+        other.surrogates = other._all_surrogates()
         return other
 
     def with_model(self, model: Model, regularizers: Sequence[Regularizer] | None = None) -> TrainingProblem:
@@ -223,13 +220,13 @@ class TrainingProblem:
             rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows)
         if isinstance(batch, Batch) and self.model.has_modes:
             loss, gradient = self._loss_in_present_mode(loss_rows)
-            sweep = replace(sweep, loss=loss, loss_gradient=gradient)
+            sweep = replace(sweep, loss=loss, objective=loss, loss_gradient=gradient)
         assert sweep.loss_gradient is not None
         value, gradient = self.regularize(loss_rows, sweep)
         c, J, judged = self._constraints_and_jacobian(rate_rows, rate_sweep)
         lower, upper = self.system.lower, self.system.upper
         g = sweep.loss_gradient + gradient
-        evaluation = Evaluation(sweep.loss + value, g, c, J, lower, upper)
+        evaluation = Evaluation(sweep.objective + value, g, c, J, lower, upper)
         return evaluation, replace(sweep, judged=judged) if rate_sweep is sweep else sweep
 
     def values(self, batch: Rows | Batch) -> tuple[float, NDArray[np.float64]]:
@@ -239,7 +236,7 @@ class TrainingProblem:
             sweep = self.sweep(loss_rows, gradients=False)
             rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows, gradients=False)
         value, _ = self.regularize(loss_rows, sweep)
-        return sweep.loss + value, self.constraint_values(rate_rows, rate_sweep)
+        return sweep.objective + value, self.constraint_values(rate_rows, rate_sweep)
 
     def constraint_values(self, rows: Rows, sweep: Sweep, *, exact: bool = False) -> Floats:
         """Return c from a sweep or, with `exact`, c̄ from its decisions."""
@@ -277,6 +274,7 @@ class TrainingProblem:
             rows,
             threshold=self.threshold,
             n_parameters=self.n_parameters if gradients else 0,
+            error=self.error,
         )
 
     def _loss_in_present_mode(self, rows: Rows) -> tuple[float, Floats]:
@@ -287,7 +285,7 @@ class TrainingProblem:
             cotangents = partial(totals.add_with_cotangents, whole)
             self.model.accumulate_in_present_mode(chunk.X, whole.slices, cotangents, totals.gradients)
         found = self.passes.sum(np.concatenate([totals.loss, totals.gradients[0, 0]]))
-        return float(found[0]), found[1:]
+        return float(found[0]), found[len(totals.loss) :]
 
     def exact(self, rows: Rows, sweep: Sweep) -> Floats:
         """Return sums of decisions over cells, (K, 2·O), from a sweep."""

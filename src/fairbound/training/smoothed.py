@@ -1,15 +1,16 @@
 """The program that the solver sees: decisions smoothed by a bandwidth h, loss and error mixed by m.
 
-    min_w  F(w; h, m) = (1 − m)·loss + m·error(S) + penalties     subject to   lower ≤ c(S) ≤ upper
+    min_w  F(w; h, m) = (1 − m)·loss + m·error + penalties     subject to   lower ≤ c(S) ≤ upper
 
 S are the cell sums of Φ(t / h), with t the margin of a decision in logits: a kernel estimate of the numbers of selected
-rows.  The error is linear in S, so one pass over the rows gives everything.
+rows.  The error is the share of wrong decisions, smoothed alike, by the weights of the rows in the loss.
 
 Second derivatives are exact for a linear layer.  With A the inputs and a column of ones,
 
-    ∇²(F + yᵀc) = Aᵀ diag(U) A + penalties        U_i = (1 − m)·ω_i·loss''(z_i) + λ_k(i)·ω_i·(Φ(t_i / h))''
+    ∇²(F + yᵀc) = Aᵀ diag(U) A + penalties
+    U_i = (1 − m)·ω_i·loss''(z_i) + m·ω_i·error''(z_i) + λ_k(i)·ω_i·(Φ(t_i / h))''
 
-with λ = m·∂error/∂S + Σ_j y_j ∂c_j/∂S.  (The curvature of c as a function of S, which most measures do not have, is
+with λ = Σ_j y_j ∂c_j/∂S.  (The curvature of c as a function of S, which most measures do not have, is
 left out.)
 """
 
@@ -31,7 +32,7 @@ from fairbound.training.model import LinearModel
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.regularizers import SquaredMeasure
 from fairbound.training.rows import Rows
-from fairbound.training.sweep import GRID, Sweep, cell_sums, round_off
+from fairbound.training.sweep import GRID, cell_sums, error_slopes, round_off
 
 Array = NDArray[np.float64]
 
@@ -83,7 +84,7 @@ class SmoothedProgram:
         watch: Watch | None = None,
     ) -> None:
         step = smoothed_step(problem, bandwidth)
-        self.problem = problem.with_system(problem.system.smoothed(step), (step,) if mixture else ())
+        self.problem = problem.with_system(problem.system.smoothed(step), (step, mixture) if mixture else None)
         self.rows, self.step, self.mixture, self.watch = rows, step, mixture, watch
         self.lower, self.upper = problem.system.lower, problem.system.upper
         self.evaluations = self.value_evaluations = 0
@@ -98,16 +99,9 @@ class SmoothedProgram:
         """Return values and derivatives at w."""
         self.evaluations += 1
         self.problem.assign(w)
-        plain, sweep = self.problem.evaluate_with_sweep(self.rows)
-        found = assess(self.problem, self.rows, sweep, plain.f)
-        f, g, error = plain.f, plain.g, None
-        if self.mixture:
-            error, slope = self._error(sweep)
-            assert sweep.loss_gradient is not None
-            f += self.mixture * (error - sweep.loss)
-            g = g + self.mixture * (slope - sweep.loss_gradient)
-        evaluation = Evaluation(f, g, plain.c, plain.J, self.lower, self.upper)
-        self._found.append((w, found, error, evaluation))
+        evaluation, sweep = self.problem.evaluate_with_sweep(self.rows)
+        found = assess(self.problem, self.rows, sweep, evaluation.f + sweep.loss - sweep.objective)
+        self._found.append((w, found, sweep.error if self.mixture else None, evaluation))
         if self.watch is not None:
             self.watch(w, found)
         return evaluation
@@ -122,10 +116,9 @@ class SmoothedProgram:
         self.value_evaluations += 1
         self.problem.assign(w)
         sweep = self.problem.sweep(self.rows, gradients=False)
-        plain = sweep.loss + self.problem.regularize(self.rows, sweep)[0]
-        f = plain + self.mixture * (self._error(sweep)[0] - sweep.loss) if self.mixture else plain
+        penalty = self.problem.regularize(self.rows, sweep)[0]
         c = self.problem.constraint_values(self.rows, sweep)
-        return f, c, assess(self.problem, self.rows, sweep, plain)
+        return sweep.objective + penalty, c, assess(self.problem, self.rows, sweep, sweep.loss + penalty)
 
     def at(self, w: Array) -> tuple[Assessment, float | None, Evaluation]:
         """Return the assessment, the smoothed error and the evaluation at one of the last two points evaluated."""
@@ -148,35 +141,7 @@ class SmoothedProgram:
         if len(multipliers):
             slopes = multipliers @ evaluation.J.rows
             weights += slopes.reshape(-1, *weights.shape).sum(axis=0)  # one surrogate, so the sum has one term
-        if self.mixture:
-            weights += self.mixture * self._error_slopes()
-        return curvature(self.problem, self.rows, self.step, 1.0 - self.mixture, weights)
-
-    def _error(self, sweep: Sweep) -> tuple[float, Array]:
-        """Return the smoothed share of wrong decisions and its gradient, from the sums over segments.
-
-        It is (offset + Σ wrong · S) / total.  With two classes S_k is the smoothed number of rows decided positive: a
-        row of label 0 is wrong if decided positive (+S), one of label 1 if not (N − S).  With more classes, S_ko is the
-        number of rows decided for class o, and N − S_k,label rows are wrong.
-        """
-        cells, position = self.problem.cells, self.problem.surrogates.index(self.step)
-        slopes, total = self._error_slopes(), float(cells.totals.sum())
-        offset = float(cells.totals[1::2].sum()) / total if cells.n_labels == 2 else 1.0
-        value = offset + float((slopes * sweep.sums[position]).sum())
-        if sweep.sum_gradients is None:
-            return value, np.zeros(0)
-        return value, np.tensordot(slopes, sweep.sum_gradients[position], axes=2)
-
-    def _error_slopes(self) -> Array:
-        """Return ∂error/∂S of each segment and outcome, of shape (Q, O)."""
-        cells = self.problem.cells
-        labels = self.rows.cell_of_segment % cells.n_labels
-        wrong = np.zeros((len(labels), len(cells.outcomes)))
-        if cells.n_labels == 2:
-            wrong[:, 0] = 1.0 - 2.0 * labels
-        else:
-            wrong[np.arange(len(labels)), labels] = -1.0
-        return wrong / float(cells.totals.sum())
+        return curvature(self.problem, self.rows, self.step, self.mixture, weights)
 
 
 def tightened(lower: Array, upper: Array, reserve: Array) -> tuple[Array, Array]:
@@ -196,10 +161,8 @@ def has_curvature(problem: TrainingProblem) -> bool:
     return known and model.n_outputs == len(problem.cells.outcomes)
 
 
-def curvature(
-    problem: TrainingProblem, rows: Rows, step: DecisionSurrogate, loss_share: float, weights: Array
-) -> Array:
-    """Return ∇²(loss_share · loss + Σ weights · S + penalties) of a linear model.
+def curvature(problem: TrainingProblem, rows: Rows, step: DecisionSurrogate, mixture: float, weights: Array) -> Array:
+    """Return ∇²((1 − mixture) · loss + mixture · error + Σ weights · S + penalties) of a linear model.
 
     `weights` has shape (Q, O).  Blocks of the matrix belong to pairs of outputs; the biases are its last rows.
     """
@@ -210,8 +173,11 @@ def curvature(
     blocks = np.zeros((outputs, outputs, width, width))
     for chunk, found in problem.logits(rows):
         z = found.astype(np.float64, copy=False)
-        U = step.second_derivatives(z, weights[chunk.segment_of_row] * chunk.cell_weights[:, None])
-        U = U + loss_share * chunk.loss_weights[:, None, None] * loss.second_derivatives(z)
+        of_step = weights[chunk.segment_of_row] * chunk.cell_weights[:, None]
+        if mixture:
+            of_step += mixture * chunk.loss_weights[:, None] * error_slopes(chunk.labels, outputs)
+        U = step.second_derivatives(z, of_step)
+        U = U + (1.0 - mixture) * chunk.loss_weights[:, None, None] * loss.second_derivatives(z)
         model.add_curvature(chunk.X, U, blocks)
     blocks = problem.passes.sum(blocks)
     if problem.passes.rounded:

@@ -38,6 +38,10 @@ class Sweep:
     Attributes
     ----------
     loss : float
+    error : float
+        Share of wrong decisions, smoothed; 0 if the problem has no `error`.
+    objective : float
+        (1 − m)·loss + m·error.
     accuracy : float
         Share of the rows decided correctly, by the weights in the loss.
     sums : array of shape (P, Q, O)
@@ -45,12 +49,15 @@ class Sweep:
         Sums of the cell weights of the rows selected for each outcome, and of those not selected.  They are exact, so
         they do not depend on the size of chunks.
     loss_gradient : array of shape (n_parameters,), or None
+        That of `objective`.
     sum_gradients : array of shape (P, Q, O, n_parameters), or None
     judged : LimitValues, or None
         The values of the problem's limits, if they are known.
     """
 
     loss: float
+    error: float
+    objective: float
     accuracy: float
     sums: Floats
     counts: Floats
@@ -65,8 +72,8 @@ class SweepTotals:
     `flat` holds all of them, and the other arrays are views of it.  They are sums over rows, so the totals of all rows
     are the sum of the totals of any parts of the rows.  Counts of decisions are exact: no order of adding changes them.
 
-    Conventions: L loss parts and C cell parts (`WeightParts`); flat = [loss, right (L), sums (Q, P, O),
-    selected (Q, C, O), all rows (Q, C), gradients (J, Q, n_parameters)].
+    Conventions: L loss parts and C cell parts (`WeightParts`); flat = [loss and smoothed error, right (L),
+    sums (Q, P, O), selected (Q, C, O), all rows (Q, C), gradients (J, Q, n_parameters)].
     """
 
     def __init__(
@@ -78,12 +85,16 @@ class SweepTotals:
         *,
         threshold: float,
         n_parameters: int,
+        error: tuple[DecisionSurrogate, float] | None = None,
     ) -> None:
-        self.loss_function, self.surrogates, self.outcomes = loss, surrogates, outcomes
+        self.loss_function, self.surrogates, self.outcomes = loss, list(surrogates), outcomes
+        self.step = None if error is None else error[0]
+        self.mixture = 0.0 if error is None else error[1]
         self.n_labels, self.threshold = max(2, len(outcomes)), threshold
         self.loss_parts, self.cell_parts = rows.loss_parts, rows.cell_parts
+        self._place = self.surrogates.index(self.step) if self.step in self.surrogates else None
         P, Q, C, n = len(surrogates), rows.n_segments, len(self.cell_parts), len(outcomes)
-        shapes = [(1,), (len(self.loss_parts),), (Q, P, n), (Q, C, n), (Q, C), (1 + P * n, Q, n_parameters)]
+        shapes = [(2,), (len(self.loss_parts),), (Q, P, n), (Q, C, n), (Q, C), (1 + P * n, Q, n_parameters)]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         self.flat = np.zeros(ends[-1])
         self.loss, self.right, self.sums, self.selected, self.all, self.gradients = (
@@ -93,25 +104,41 @@ class SweepTotals:
     def add(self, chunk: Chunk, output: NDArray[Any]) -> None:
         """Add the loss, the sums and the decisions of a chunk, from the outputs of the model."""
         z = as_logits(output, self.n_labels)
-        self._add(chunk, z, [each.values(z) for each in self.surrogates])
+        values = [each.values(z) for each in self.surrogates]
+        if self.step is not None:
+            self._add_error(chunk, values[self._place] if self._place is not None else self.step.values(z))
+        self._add(chunk, z, values)
 
     def add_with_cotangents(self, chunk: Chunk, output: NDArray[Any]) -> NDArray[Any]:
         """Add a chunk as `add` does, and return the cotangents of the loss and of each surrogate, (J, n, D)."""
         z = as_logits(output, self.n_labels)
         found = [each.values_and_derivatives(z) for each in self.surrogates]
         self._add(chunk, z, [values for values, _ in found])
-        of_loss = self.loss_function.derivatives(z, chunk.labels)[None]
-        weighted = [self.loss_parts.scale(of_loss, chunk.loss_weights)]
+        of_loss = self.loss_function.derivatives(z, chunk.labels)
+        if self.step is not None:
+            values, slopes = found[self._place] if self._place is not None else self.step.values_and_derivatives(z)
+            wrong = self._add_error(chunk, values)
+            of_error = np.einsum("no,ond->nd", wrong.astype(slopes.dtype, copy=False), slopes)
+            of_loss = (1.0 - self.mixture) * of_loss + self.mixture * of_error
+        weighted = [self.loss_parts.scale(of_loss[None], chunk.loss_weights)]
         weighted += [self.cell_parts.scale(each, chunk.cell_weights) for _, each in found]
         stacked = np.concatenate(weighted)
         # A model with two outputs for two classes has the logit z = output_1 − output_0.
         two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
         return np.concatenate([-stacked, stacked], axis=2) if two_outputs else stacked
 
+    def _add_error(self, chunk: Chunk, values: NDArray[Any]) -> Floats:
+        """Add the smoothed share of wrong decisions; return its derivative by the surrogate of each outcome, (n, O)."""
+        wrong = error_slopes(chunk.labels, len(self.outcomes))
+        right_already = chunk.labels if len(self.outcomes) == 1 else 1.0
+        errors = right_already + (wrong * values.astype(np.float64, copy=False)).sum(axis=1)
+        self.loss[1] += self.loss_parts.scale(errors[:, None], chunk.loss_weights).sum()
+        return wrong
+
     def _add(self, chunk: Chunk, z: NDArray[Any], values: Sequence[NDArray[Any]]) -> None:
         # Values of rows have the precision of the model; the sum over them is float64.
         losses = self.loss_function.values(z, chunk.labels).astype(np.float64, copy=False)[:, None]
-        self.loss += self.loss_parts.scale(losses, chunk.loss_weights).sum()
+        self.loss[0] += self.loss_parts.scale(losses, chunk.loss_weights).sum()
         self.add_decisions(chunk, decide(z, self.threshold))
         if values:
             stacked = np.stack(values, axis=1).astype(np.float64, copy=False)  # (n, P, O)
@@ -152,6 +179,8 @@ class SweepTotals:
         unselected = (self.all[:, :, None] - self.selected).sum(axis=1)
         found = Sweep(
             loss=float(self.loss[0]),
+            error=float(self.loss[1]),
+            objective=float((1.0 - self.mixture) * self.loss[0] + self.mixture * self.loss[1]),
             accuracy=float(self.right.sum()) / self.loss_parts.total,
             sums=self.sums.transpose(1, 0, 2),
             counts=self.cell_parts.unit * np.hstack([selected, unselected]),
@@ -161,6 +190,15 @@ class SweepTotals:
         shape = (len(self.surrogates), len(self.outcomes), *self.gradients.shape[1:])
         by_surrogate = self.gradients[1:].reshape(shape).swapaxes(1, 2)
         return replace(found, loss_gradient=self.gradients[0].sum(axis=0), sum_gradients=by_surrogate)
+
+
+def error_slopes(labels: NDArray[np.int64], n_outcomes: int) -> Floats:
+    """Return the derivative of each row's error with respect to the smoothed decision for each outcome, (n, O).
+
+    With two classes a row of label 0 is wrong if it is decided positive, φ, one of label 1 if it is not, 1 − φ.  With
+    more, a row is wrong if it is not decided for its class, 1 − φ of that class.
+    """
+    return np.asarray(1.0 - 2.0 * labels[:, None] if n_outcomes == 1 else -np.eye(n_outcomes)[labels], dtype=np.float64)
 
 
 def round_off(values: Floats, step: float = GRID) -> Floats:
