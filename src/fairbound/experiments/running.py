@@ -83,7 +83,9 @@ def perform(run: Run, data_dir: str | None = None, limit: int | None = None) -> 
         seen,
         unseen,
         kept=all(_constraint(run, measure, bound).keeps(seen.reached(measure)) for measure, bound in run.limits),
-        status=result.status.value if run.solver == "fast" else choose_status(result.final or result.assessment, False, False).value,
+        status=result.status.value
+        if run.solver == "fast"
+        else choose_status(result.final or result.assessment, False, False).value,
         seconds=seconds,
         processor_seconds=processor_seconds,
         peak_megabytes=peak,
