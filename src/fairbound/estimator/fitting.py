@@ -72,6 +72,10 @@ from fairbound.training import (
 
 Floats = NDArray[np.float64]
 
+CORRECTION_MIXTURE = 0.97
+"""The share of the error in the objective of a correction.  With 0.8 the loss, which the base has minimised already,
+holds a correction under a strict limit back by up to a point."""
+
 
 class Fitting:
     """The state of one fit.  The estimator `params` is not changed.
@@ -269,9 +273,13 @@ class Fitting:
         return self._record(result, assessment, watched, there, notes, said), facts
 
     def _effort(self) -> Effort:
-        """Return the stated effort; a model that starts as a base is not trained without limits."""
-        stays = self.base is not None and self.base.stays(self.problem.threshold)
-        return replace(self.params.training, free=False) if stays else self.params.training
+        """Return the stated effort; the correction of a given base is not trained without limits."""
+        stated = self.params.training
+        if self.base is None:
+            return stated
+        if self.base.stays(self.problem.threshold):
+            return replace(stated, free=False)
+        return replace(stated, mixture=CORRECTION_MIXTURE) if stated.mixture == "auto" else stated
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the model for rows that are not trained on."""
