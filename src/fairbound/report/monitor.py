@@ -41,6 +41,7 @@ def monitor_to_html(monitor: Mapping[str, Any], *, title: str = "Limits after re
         "monitor.html",
         what="The HTML page of a monitor",
         styles=("audit.css",),
+        scripted=False,
         monitor=monitor,
         title=title,
         limits=limits,
