@@ -76,8 +76,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         Any scikit-learn classifier with `predict_proba` or `decision_function`, such as boosted trees, a forest or a
         pipeline.  The model is then v · base score + correction.  The correction is computed from the columns; `hidden`
         sets its layers.
-    objective : {"accuracy", "loss"}
-        What is best under the limits: the most accurate decisions, or the least loss.
+    objective : str, or array of gains
+        What is best under the limits: "accuracy", "loss", "balanced_accuracy", a cost such as "cost(false_positive=1,
+        false_negative=5)", or "profit(column)" with the column of X that says what the positive decision gains; a
+        second column has the gain of the negative one.  An array has these gains, (n,) or (n, 2).
     loss : str, function of (logits, labels), or Loss
         What training minimises: "cross_entropy", "hinge", or a function that returns one value per row.  `Loss` has
         also regularisers, `l2` and `class_weight`.
@@ -163,7 +165,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     _: KW_ONLY
     hidden: Sequence[int] | Callable[[int, int], Any] | Any = ()
     base: Base | Any = None
-    objective: Literal["accuracy", "loss"] = "accuracy"
+    objective: str | Any = "accuracy"
     loss: Loss | Any = "cross_entropy"
     threshold: Share = 0.5
     pos_label: Any = None

@@ -35,6 +35,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
+from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import (
     Parameters,
     ProgressPrinter,
@@ -106,6 +107,12 @@ class Fitting:
         if cells.division is not None:
             self.Z, self.data = self.Z[cells.division.rows], data.divide(cells.division)
         self.n_inputs = self.Z.shape[1]
+        self.objective = Objective.of(params.objective)
+        self.objective.check(cells.n_labels, params.loss.class_weight)
+        self.stakes: Stakes | None = None
+        if self.objective.has_stakes:
+            weights, gains = self.data.loss_weights, self.data.gains
+            self.stakes = self.objective.stakes(cells.labels, weights, gains, cells.n_labels)
         self._known: tuple[bytes, Floats, NDArray[np.int64]] | None = None  # parameters, logits, decisions
         self.generator = new_generator(params, seed)
         self.model = (
@@ -123,7 +130,10 @@ class Fitting:
         )
         self.Z = model_inputs(self.model, self.Z)
         self.loss_weights: Any = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[cells.labels]
-        if self.base is not None and not len(params.hidden) and self.base.stays(float(params.threshold)):
+        if self.stakes is not None:
+            self.loss_weights = self.stakes.weights
+            self.cells = replace(cells, targets=self.stakes.targets)
+        if self.base is not None and not len(params.hidden) and self._stays:
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
         try_model(self.model, self.Z)
@@ -177,13 +187,13 @@ class Fitting:
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
             "loss_weights": self.loss_weights,
-            "objective": self.params.objective,
+            "objective": self.objective.of_training,
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
         asked = len(self.constraints) - len(self.floors)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
-        of_folds = {"objective": self.params.objective, "effort": replace(self._effort(), epochs=0)}
+        of_folds = {"objective": self.objective.of_training, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
@@ -215,7 +225,7 @@ class Fitting:
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Train for several bounds of one limit; return the fit and the record of each, from loose to strict."""
         progress = ProgressPrinter(int(self.params.verbose))
-        options = {"objective": self.params.objective, "effort": self._effort()}
+        options = {"objective": self.objective.of_training, "effort": self._effort()}
         points = frontier(
             self.problem,
             self.Z,
@@ -254,7 +264,10 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
-        if self.params.loss.class_weight is not None and result.free is not None:
+        reached = None
+        if self.stakes is not None:
+            reached = self.stakes.reached(self.objective.text, result.assessment, result.free)
+        if self._weighs_classes and result.free is not None:
             result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
@@ -265,13 +278,23 @@ class Fitting:
             there = decide(logits(self.model, eval_inputs, self.cells.n_labels), self.problem.threshold)
         facts = self._facts(result, assessment)
         notes = [*notes, *facts.notes(), *([floors_in_words(self.floors)] if self.floors else [])]
-        said = facts.message(replace(result, assessment=assessment))
-        return self._record(result, assessment, watched, there, notes, said), facts
+        said = facts.message(replace(result, assessment=assessment), reached)
+        record = self._record(result, assessment, watched, there, notes, said)
+        return replace(record, reached=reached), facts
+
+    @property
+    def _weighs_classes(self) -> bool:
+        """Whether the accuracies of training have other weights than those of the rows, which are then counted."""
+        return self.params.loss.class_weight is not None or self.stakes is not None
 
     def _effort(self) -> Effort:
         """Return the stated effort; a model that starts as a base is not trained without limits."""
-        stays = self.base is not None and self.base.stays(self.problem.threshold)
-        return replace(self.params.training, free=False) if stays else self.params.training
+        return replace(self.params.training, free=False) if self._stays else self.params.training
+
+    @property
+    def _stays(self) -> bool:
+        """Whether only limits may change the decisions of the base."""
+        return self.base is not None and not self.objective.has_stakes and self.base.stays(float(self.params.threshold))
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the model for rows that are not trained on."""
@@ -312,7 +335,7 @@ class Fitting:
     def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
         weights, right = self.data.loss_weights, decisions == self.cells.labels
-        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+        if self._weighs_classes:
             of_classes = np.bincount(self.cells.labels, weights)
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         return replace(

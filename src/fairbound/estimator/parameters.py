@@ -21,6 +21,7 @@ from fairbound._errors import InputError, InputTypeError, argument
 from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training, refuse_conflicts
 from fairbound._settings import Settings, check_parameter, check_settings, declared_settings, nested_parameters
 from fairbound._words import did_you_mean
+from fairbound.estimator.objectives import Objective
 from fairbound.evaluation import AUTO
 from fairbound.fairness import Cells, Constraint, as_constraints
 from fairbound.training import present_processes as found_processes
@@ -130,6 +131,7 @@ def check_shared(params: Parameters, given: Mapping[str, Any]) -> None:
         "margin": params.margin is not None,
         "training.early_stopping": params.training.early_stopping,
         "training.warm_start": params.training.warm_start,
+        "objective": Objective.of(params.objective).name == "profit",
         "encoder": not (params.encoder is None or type(params.encoder).__name__ in ("str", "TableEncoder")),
         **{name: value is not None for name, value in given.items()},
     }

@@ -24,6 +24,7 @@ from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.models import first_model, logits, new_generator, use_double
+from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import (
     Parameters,
     ProgressPrinter,
@@ -83,6 +84,7 @@ class SharedFitting(Fitting):
         self.encoder = prepared.encoder(params)
         self.input_names = prepared.input_names(self.encoder)
         self.base, self.n_inputs = None, prepared.n_inputs
+        self.objective, self.stakes = prepared.objective, prepared.stakes
         self.Z, self.loss_weights = prepared.training, None  # the rows have their weights
         self.generator = new_generator(params, seed)
         self.model = first_model(
@@ -106,7 +108,7 @@ class SharedFitting(Fitting):
             self.Z,
             effort=self._effort(),
             generator=self.generator,
-            objective=self.params.objective,
+            objective=self.objective.of_training,
             precision=np.float64,
             callback=one_callback(self.params.callbacks, progress),
         )
@@ -139,7 +141,7 @@ class SharedFitting(Fitting):
     def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         assert decisions is None, "there is no base, whose decisions would be counted"
         rows, sweep = self.prepared.counted, self._totals().sweep(gradients=False)
-        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+        if self._weighs_classes:
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
@@ -215,7 +217,13 @@ class PreparedShard:
         # Double precision, so that the sums do not depend on the division of the rows.
         rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=np.float64)
         self.training = self.counted = self._shared(rows, data.loss_weights)
-        factors = class_weights(params.loss.class_weight, self.cells)
+        self.objective = Objective.of(params.objective)
+        self.objective.check(self.cells.n_labels, params.loss.class_weight)
+        factors, self.stakes = class_weights(params.loss.class_weight, self.cells), None
+        if self.objective.has_stakes:
+            of_classes = self.counted.class_weights
+            factors = self.objective.factors(of_classes)
+            self.stakes = Stakes(own.labels, data.loss_weights * factors[own.labels], *self.objective.ends(of_classes))
         if len({*factors.tolist()}) > 1:
             weights = data.loss_weights * factors[own.labels]
             weighted = (weights / weights.sum())[rows.positions]
