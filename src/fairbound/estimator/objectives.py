@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,18 +139,16 @@ class Objective:
         if name == "cost":
             return cls(stated, name, costs=_costs(stated, inside or ""))
         if name == "profit":
-            columns = tuple(each.strip() for each in (inside or "").split(","))
-            if not 1 <= len(columns) <= 2 or not all(columns):
-                raise bad_value(
-                    "objective", stated, "profit(column), or profit(column, column) with the gain of a refusal"
-                )
+            columns = tuple(each.strip() for each in inside.split(",")) if inside else ()
+            if len(columns) > 2 or not all(columns):
+                raise _no_gains(stated)
             return cls(stated, name, columns=columns)
         if inside is not None:
             raise bad_value("objective", stated, name)
         return cls(stated, name)
 
     @property
-    def of_training(self) -> str:
+    def of_training(self) -> Literal["accuracy", "loss"]:
         """What training minimises in the end: the error, or the loss alone."""
         return "loss" if self.name == "loss" else "accuracy"
 
@@ -169,6 +167,8 @@ class Objective:
             return None
         if places := self.places(inputs):
             given = np.stack([inputs.numbers(each) for each in places], axis=1)
+        elif self.gains is None:
+            raise _no_gains(self.text)
         else:
             given = as_numbers(self.gains, argument("objective"))
             given = given[:, None] if given.ndim == 1 else given
@@ -221,13 +221,17 @@ class Objective:
                 raise InputError("{objective=}: no decision gains anything in any row.", "Give other gains.")
             worst, best = (float(weights @ end(gains, axis=1)) / total for end in (np.min, np.max))
             return Stakes((more > 0).astype(np.int64), stakes, worst, best)
-        by_class = np.bincount(labels, weights, n_labels)
+        by_class = np.bincount(labels, weights, n_labels).astype(np.float64)
         return Stakes(labels, weights * self.factors(by_class)[labels], *self.ends(by_class))
 
     def ends(self, class_weights: Floats) -> tuple[float, float]:
         """Return what a row brings on average if every decision is wrong, and if all are right."""
         most = float(class_weights @ self.factors(class_weights) / class_weights.sum())
         return (most, 0.0) if self.name == "cost" else (0.0, most)
+
+
+def _no_gains(stated: str) -> InputError:
+    return bad_value("objective", stated, "profit(column), or profit(column, column) with the gain of a refusal")
 
 
 def _costs(stated: str, inside: str) -> tuple[float, float]:
@@ -244,4 +248,3 @@ def _costs(stated: str, inside: str) -> tuple[float, float]:
             "objective", stated, "cost(false_positive=1, false_negative=5), with two numbers above 0"
         ) from None
     return positive, negative
-

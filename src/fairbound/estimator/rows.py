@@ -27,8 +27,8 @@ class Data:
     """Checked rows: the inputs without the group columns, labels, groups and weights.
 
     `base_weights` are the sample weights as given, because a base may depend on their unit.  `positions` are the row
-    numbers in X, of which some rows may have been removed.  `gains` are those of both decisions, (n, 2), if the objective
-    is a profit.
+    numbers in X, of which some rows may have been removed.  `gains` are those of both decisions, (n, 2), if
+    the objective is a profit.
     """
 
     inputs: Inputs
