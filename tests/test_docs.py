@@ -33,7 +33,8 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 def test_the_pages_are_there():
     assert {page.stem for page in PAGES} >= OURS
-    assert len(EXAMPLES) >= 5
+    assert len(EXAMPLES) >= 10
+    assert all(len(each.read_text(encoding="utf-8").splitlines()) <= 60 for each in EXAMPLES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

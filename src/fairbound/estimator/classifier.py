@@ -330,6 +330,13 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         tags.input_tags.allow_nan = self.encoder is not None
         return tags
 
+    def _repr_mimebundle_(self, **given: Any) -> dict[str, str]:
+        """Return what a notebook shows: the parameters as scikit-learn shows them and, after a fit, its result."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**given)
+        if "text/html" in shown and hasattr(self, "result_"):
+            shown["text/html"] += self.result_._repr_html_()
+        return shown
+
     def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
         """Return the decided label of each row; `base_score` replaces the scores of the base."""
         return self._labels(decide(self._logits(X, base_score), self.threshold_))
