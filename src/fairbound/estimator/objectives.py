@@ -16,6 +16,7 @@ left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -211,23 +212,28 @@ class Objective:
             return float(class_weights.sum()) / (len(class_weights) * class_weights)
         return np.ones(len(class_weights))
 
-    def stakes(self, labels: NDArray[np.int64], weights: Floats, gains: Floats | None, n_labels: int) -> Stakes:
-        """Return the target and the stake of each row."""
+    def stakes(
+        self,
+        labels: NDArray[np.int64],
+        weights: Floats,
+        gains: Floats | None,
+        n_labels: int,
+        add: Callable[[NDArray[Any]], NDArray[Any]],
+    ) -> Stakes:
+        """Return the target and the stake of each row; `add` returns the sum over all processes."""
         if gains is not None:
-            total = float(weights.sum())
             more = gains[:, 1] - gains[:, 0]
             stakes = weights * np.abs(more)
-            if not stakes.any():
+            ends = (weights @ end(gains, axis=1) for end in (np.min, np.max))
+            worst, best, total, stake = add(np.array([*ends, weights.sum(), stakes.sum()])).tolist()
+            if not stake:
                 raise InputError("{objective=}: no decision gains anything in any row.", "Give other gains.")
-            worst, best = (float(weights @ end(gains, axis=1)) / total for end in (np.min, np.max))
+            worst, best = worst / total, best / total
             return Stakes((more > 0).astype(np.int64), stakes, worst, best)
-        by_class = np.bincount(labels, weights, n_labels).astype(np.float64)
-        return Stakes(labels, weights * self.factors(by_class)[labels], *self.ends(by_class))
-
-    def ends(self, class_weights: Floats) -> tuple[float, float]:
-        """Return what a row brings on average if every decision is wrong, and if all are right."""
-        most = float(class_weights @ self.factors(class_weights) / class_weights.sum())
-        return (most, 0.0) if self.name == "cost" else (0.0, most)
+        by_class = add(np.bincount(labels, weights, n_labels).astype(np.float64))
+        factors = self.factors(by_class)
+        most = float(by_class @ factors / by_class.sum())
+        return Stakes(labels, weights * factors[labels], *((most, 0.0) if self.name == "cost" else (0.0, most)))
 
 
 def _no_gains(stated: str) -> InputError:
