@@ -101,7 +101,8 @@ def _verdict(summary: Summary) -> Answer:
     limits, several = summary.limits, len(summary.limits) > 1
     subject = {1: "The limit is", 2: "Both limits are"}.get(len(limits), f"All {len(limits)} limits are")
     all_of_them = "all limits are" if several else "the limit is"
-    useless, part = summary.main.accuracy.gain <= 0, summary.main.accuracy
+    part, by_objective = summary.main.accuracy, summary.reached
+    useless = (part if by_objective is None else by_objective).gain <= 0
     broken = _in_part(summary, "training", kept=(False, None))
     if broken:
         worse = " It also predicts no better than a constant." if useless else ""
@@ -117,8 +118,7 @@ def _verdict(summary: Summary) -> Answer:
         return say(
             "bad",
             "No better than a constant prediction",
-            f"The model is right in {numbers.percent(part.after.value)} of the {summary.main_rows} rows, a constant "
-            f"prediction in {numbers.percent(part.constant)}.{kept} Do not use this model.",
+            f"{_usefulness(summary)}{kept} Do not use this model.",
         )
     if not limits:
         return say("plain", NO_LIMIT, "This report describes the model as it is.")
@@ -287,21 +287,34 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _usefulness(summary: Summary) -> str:
+    if summary.reached is not None:
+        return summary.reached.in_words
+    part = summary.main.accuracy
+    return (
+        f"The model is right in {numbers.percent(part.after.value)} of the {summary.main_rows} rows, a constant "
+        f"prediction in {numbers.percent(part.constant)}."
+    )
+
+
 def _cost(summary: Summary) -> Answer:
-    part, there = summary.main.accuracy, summary.training.accuracy.cost
-    after, constant, said = numbers.percent(part.after.value), numbers.percent(part.constant), list[str]()
+    part, there, reached = summary.main.accuracy, summary.training.accuracy.cost, summary.reached
+    after, gain, said = numbers.percent(part.after.value), part.gain if reached is None else reached.gain, list[str]()
     if part.before is not None:
         said.append(f"{sentence(summary.main_rows)} rows: {numbers.percent(part.before.value)} without limits,")
         said.append(f"{after} with them.")
         said += [] if summary.held_out is None or there is None else [f"On the training rows {numbers.points(-there)}."]
     else:
         said.append(f"{sentence(summary.main_rows)} rows: {after}.")
+    constant = numbers.percent(part.constant)
     said.append(f"The best constant prediction is right in {constant}: gain {numbers.points(part.gain)}.")
-    if part.gain <= 0 and summary.limits and all(limit.after.kept for limit in summary.training.limits):
+    if reached is not None:
+        said.append(f"On the training rows, judged by {reached.objective}: {reached.compared}.")
+    elif gain <= 0 and summary.limits and all(limit.after.kept for limit in summary.training.limits):
         said.append("A constant prediction keeps any ratio, so a limit that is kept in this way says little.")
     return Answer(
         "How accurate is it?" if part.cost is None else "What did it cost?",
-        "plain" if part.gain > 0 else "bad",
+        "plain" if gain > 0 else "bad",
         f"{after} right" if part.cost is None else f"{numbers.points(-part.cost)} of accuracy",
         " ".join(said),
     )
