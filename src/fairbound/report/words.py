@@ -98,7 +98,8 @@ def _verdict(summary: Summary) -> Answer:
     limits, several = summary.limits, len(summary.limits) > 1
     subject = {1: "The limit is", 2: "Both limits are"}.get(len(limits), f"All {len(limits)} limits are")
     all_of_them = "all limits are" if several else "the limit is"
-    useless, part = summary.main.accuracy.gain <= 0, summary.main.accuracy
+    part, by_objective = summary.main.accuracy, summary.reached
+    useless = (part if by_objective is None else by_objective).gain <= 0
     broken = _in_part(summary, "training", kept=(False, None))
     if broken:
         worse = " It also predicts no better than a constant." if useless else ""
@@ -114,8 +115,7 @@ def _verdict(summary: Summary) -> Answer:
         return say(
             "bad",
             "No better than a constant prediction",
-            f"The model is right in {numbers.percent(part.after.value)} of the {summary.main_rows} rows, a constant "
-            f"prediction in {numbers.percent(part.constant)}.{kept} Do not use this model.",
+            f"{_usefulness(summary)}{kept} Do not use this model.",
         )
     if not limits:
         return say("plain", NO_LIMIT, "This report describes the model as it is.")
@@ -305,8 +305,23 @@ def _cost(summary: Summary) -> Iterator[Answer]:
     )
 
 
+def _usefulness(summary: Summary) -> str:
+    if summary.reached is not None:
+        return summary.reached.in_words
+    part = summary.main.accuracy
+    return (
+        f"The model is right in {numbers.percent(part.after.value)} of the {summary.main_rows} rows, a constant "
+        f"prediction in {numbers.percent(part.constant)}."
+    )
+
+
 def _gain(summary: Summary) -> Answer:
-    accuracy = summary.main.accuracy
+    accuracy, reached = summary.main.accuracy, summary.reached
+    if reached is not None:
+        better = reached.gain > 0
+        title = "Better than a constant decision?"
+        said = f"On the training rows, judged by {reached.objective}: {reached.compared}."
+        return Answer(title, "good" if better else "bad", f"{reached.gain:+.4g}", said)
     good = accuracy.gain > 0
     idle = not good and bool(summary.limits) and all(limit.after.kept for limit in summary.training.limits)
     return Answer(
