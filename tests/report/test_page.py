@@ -31,7 +31,7 @@ from fairbound._escapes import visible
 from fairbound._json import as_record, plain
 from fairbound.evaluation import certify
 from fairbound.report import to_html, to_markdown
-from fairbound.report.drawing import Picture, Scale, Series
+from fairbound.report.drawing import Chart, Scale, Series
 from fairbound.report.figures import MOST_ROWS, history_pictures, phases, steps
 from fairbound.report.tables import Axis
 from fairbound.report.templating import escaped
@@ -365,7 +365,7 @@ def test_marks_are_drawn_where_their_values_are():
     series = Series(
         x=[0.0, 0.5, None, 1.0], y=[0.0, 1.0, 0.5, 2.0], color="after", symbol="circle", up=[(0.0, 1.0)] * 4
     )
-    picture = Picture(Scale(0.0, 1.0), Scale(0.0, 2.0), [series])
+    picture = Chart(Scale(0.0, 1.0), Scale(0.0, 2.0), [series])
     left, top, right, bottom = picture.frame
     first, second, third, last = picture.marks(series)
     assert (first.x, first.y, last.x, last.y) == (left, bottom, right, top)

@@ -143,7 +143,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Chart:
     """Series on two axes, in a rectangle of the given size."""
 
     x: Scale

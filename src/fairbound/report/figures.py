@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fairbound._words import count
 from fairbound.evaluation import GroupScores, ScoreAudit, ThresholdCurves
 from fairbound.report import numbers
-from fairbound.report.drawing import DASHES, SERIES, SYMBOLS, Picture, Rule, Scale, Series
+from fairbound.report.drawing import DASHES, SERIES, SYMBOLS, Chart, Rule, Scale, Series
 
 if TYPE_CHECKING:
     from fairbound.studies import Alternatives, PointOnPart, Summary
@@ -19,7 +19,7 @@ CROWDED = 15
 """With more points, only the chosen one has its interval, or they would hide everything else."""
 
 
-def frontier_picture(summary: Summary, chosen: int) -> Picture:
+def frontier_picture(summary: Summary, chosen: int) -> Chart:
     """Return accuracy against the measure on both parts, and the model without limits.
 
     Only held-out rows have intervals, because the models were fitted to the training rows.
@@ -62,7 +62,7 @@ def frontier_picture(summary: Summary, chosen: int) -> Picture:
         rules.append(Rule("best constant prediction", y=constant, dash="2 3"))
     across = Scale.around(x, f"{numbers.words(limit.measure)}: {limit.description} ({stricter})")
     series = [*paths, *free]
-    return Picture(across, scale, series, rules, 640, 380, chosen=chosen, crowded=len(points) > CROWDED)
+    return Chart(across, scale, series, rules, 640, 380, chosen=chosen, crowded=len(points) > CROWDED)
 
 
 class Step(NamedTuple):
@@ -126,7 +126,7 @@ def phases(history: Sequence[Step]) -> list[tuple[str, list[Step]]]:
     return [(name or "", list(found)) for name, found in groupby(history, key=lambda each: each.phase)]
 
 
-def history_pictures(history: Sequence[Step]) -> dict[str, Picture]:
+def history_pictures(history: Sequence[Step]) -> dict[str, Chart]:
     """Return pictures of loss, violations and step length over the iterations, by their titles."""
     found = {}
     for title, lines in PANELS.items():
@@ -144,7 +144,7 @@ def history_pictures(history: Sequence[Step]) -> dict[str, Picture]:
             drawn = [value for each in series for value in each.y]
             scale = Scale.around(drawn, title) if title == "loss" else Scale.powers(drawn, title)
             ends = Scale.around([float(history[0].step), float(history[-1].step)], "iteration", ".0f", room=0.02)
-            found[title] = Picture(ends, scale, series, width=640, height=230)
+            found[title] = Chart(ends, scale, series, width=640, height=230)
     return found
 
 
@@ -157,7 +157,7 @@ class ScorePicture(NamedTuple):
 
     heading: str
     says: str
-    pictures: dict[str, Picture]
+    pictures: dict[str, Chart]
 
 
 class ScorePictures(NamedTuple):
@@ -224,7 +224,7 @@ def _score_figures(
 
 def _curves(
     curves: Iterable[tuple[str, Iterable[float], Iterable[float]]], titles: tuple[str, str], first: Any = None
-) -> Picture:
+) -> Chart:
     series = [
         Series(
             name=name,
@@ -237,10 +237,10 @@ def _curves(
         for place, (name, x, y) in enumerate(curves)
     ]
     across = Scale.around([value for each in series for value in each.x], titles[0], room=0.02)
-    return Picture(across, Scale.around([0.0, *(value for each in series for value in each.y)], titles[1]), series)
+    return Chart(across, Scale.around([0.0, *(value for each in series for value in each.y)], titles[1]), series)
 
 
-def _reliability(group: GroupScores, place: int) -> Picture:
+def _reliability(group: GroupScores, place: int) -> Chart:
     bins = group.calibration
     found = Series(
         x=[each.score for each in bins],
@@ -251,10 +251,10 @@ def _reliability(group: GroupScores, place: int) -> Picture:
         up=[(each.positives.lower, each.positives.upper) for each in bins],
     )
     share = Scale(-0.02, 1.02, "mean score")
-    return Picture(share, Scale(-0.02, 1.02, "positive labels"), [found], [Rule(dash="2 3")], 300, 280)
+    return Chart(share, Scale(-0.02, 1.02, "positive labels"), [found], [Rule(dash="2 3")], 300, 280)
 
 
-def search_picture(search: Alternatives, measure: str) -> Picture:
+def search_picture(search: Alternatives, measure: str) -> Chart:
     """Return the picture of accuracy against the measure; undominated candidates are filled, the others hollow."""
     series, best = [], search.undominated
 
@@ -281,7 +281,7 @@ def search_picture(search: Alternatives, measure: str) -> Picture:
         least = (search.reference.accuracy.value or 0.0) - search.plan.tolerance.amount / 100.0
         rules, accuracies = [Rule("within the tolerance above", y=least)], [*accuracies, least]
     scale = Scale.around(accuracies, "accuracy", ".1%")
-    return Picture(Scale.around(values, numbers.words(measure)), scale, series, rules, 640, 360)
+    return Chart(Scale.around(values, numbers.words(measure)), scale, series, rules, 640, 360)
 
 
 LEAST_POWER, MOST_POWER = -3.0, 12.0
@@ -290,7 +290,7 @@ LEAST_POWER, MOST_POWER = -3.0, 12.0
 
 def evidence_picture(
     history: Sequence[Mapping[str, Any]], place: int, threshold: float, alarm: Mapping[str, Any] | None
-) -> Picture:
+) -> Chart:
     """Return the evidence against a limit over the rows counted, on a logarithmic scale."""
     rows = [0.0, *(float(each["rows"]) for each in history)]
     powers = [0.0, *(min(max(each["log10_evidence"][place], LEAST_POWER), MOST_POWER) for each in history)]
@@ -298,4 +298,4 @@ def evidence_picture(
     scale = Scale.powers([0.1, *found.y, 10.0 ** math.ceil(math.log10(threshold) + 0.5)], "evidence")
     rules = [Rule(f"alarm from {threshold:g}", y=threshold)]
     rules += [] if alarm is None else [Rule("alarm", x=float(alarm["row"]), dash="")]
-    return Picture(Scale(0.0, max(rows[-1], 1.0), "rows counted", ",.0f"), scale, [found], rules, 640, 260)
+    return Chart(Scale(0.0, max(rows[-1], 1.0), "rows counted", ",.0f"), scale, [found], rules, 640, 260)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairbound.report import numbers
-from fairbound.report.drawing import Picture
+from fairbound.report.drawing import Chart
 from fairbound.report.figures import frontier_picture
 from fairbound.report.tables import RateTable, rate_tables
 
@@ -31,7 +31,7 @@ class Tradeoff(NamedTuple):
     readouts: list[dict[str, str]]
     tables: list[RateTable]
     cells: list[list[tuple[Any, ...]]]
-    figure: Picture
+    figure: Chart
     script_data: dict[str, Any]
 
 
