@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.refusals import refused, says
 
 from fairbound.data import Dataset, read_table
-from fairbound.data.schema import Categorical, Numeric
 from fairbound.data.labels import code_labels
+from fairbound.data.schema import Categorical, Numeric
 
 LOANS = """id,income,job,region,sex,age group,approved
 1,2100,cook,1,f,young,no

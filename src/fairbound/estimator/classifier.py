@@ -198,8 +198,8 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         ----------
         X : table or array of shape (n, columns), path, Source or Arrow stream
             A pandas, polars or pyarrow table with numbers, text and missing values; an array; a sparse matrix.  Or rows
-            that need not fit in memory: the path of a Parquet file, of a folder of them, of a CSV file or of a workbook;
-            a lazy frame of Polars, or an object with `__arrow_c_stream__`, such as a DuckDB relation; or a `Source`,
+            that need not fit in memory: the path of a Parquet file, of a folder of them, of a CSV file or workbook; a
+            lazy frame of Polars, or an object with `__arrow_c_stream__`, such as a DuckDB relation; or a `Source`,
             which says how they are read.  Then `y`, `sensitive_features` and `sample_weight` are names of columns, and
             other columns are inputs.  The same holds for a table if `y` is a name.
         y : sequence of n labels, or name of a column
