@@ -37,7 +37,7 @@ class Coded:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns(Mapping[str, NDArray[Any]]):
+class TableColumns(Mapping[str, NDArray[Any]]):
     """Columns by name; the values of an entry are made when it is asked for.
 
     Attributes
@@ -61,19 +61,19 @@ class Columns(Mapping[str, NDArray[Any]]):
         return len(self.stored)
 
     @classmethod
-    def of(cls, columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Columns:
+    def of(cls, columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> TableColumns:
         """Return some of the columns, given in any form."""
-        if isinstance(columns, Columns):
+        if isinstance(columns, TableColumns):
             return cls({name: columns.stored[name] for name in names}, columns.folder)
         return cls({name: columns[name] for name in names})
 
-    def take(self, rows: NDArray[Any]) -> Columns:
+    def take(self, rows: NDArray[Any]) -> TableColumns:
         """Return some rows, where the columns are: in memory, or in files of their own."""
         found: dict[str, NDArray[Any] | Coded] = {}
         for name, each in self.stored.items():
             part = map_rows(each.codes if isinstance(each, Coded) else each, rows, self.folder)
             found[name] = Coded(part, each.values) if isinstance(each, Coded) else part
-        return Columns(found, self.folder)
+        return TableColumns(found, self.folder)
 
     def distinct(self, name: str) -> tuple[NDArray[Any], IntArray]:
         """Return the distinct values of a column that some row has, and the place of each row's value among them."""
@@ -114,7 +114,7 @@ def _distinct(column: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
 
 def count_rows(columns: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], IntArray]:
     """Return the combinations of values that occur in some columns, and the number of rows of each."""
-    held = Columns.of(columns, list(columns))
+    held = TableColumns.of(columns, list(columns))
     coded = {name: held.distinct(name) for name in held}
     of_row = np.zeros(len(next(iter(coded.values()))[1]), dtype=np.int64)
     for values, codes in coded.values():
@@ -202,7 +202,7 @@ class _Growing:
 class StoredRows(NamedTuple):
     """The columns of a source, and the place of each row in it."""
 
-    columns: Columns
+    columns: TableColumns
     places: IntArray
 
 
@@ -230,4 +230,4 @@ def store(source: Batches, folder: Path | None = None, progress: Callable[[int],
             name: coded[name].meant(source, column.array()) if name in coded else column.array()
             for name, column in growing.items()
         }
-    return StoredRows(Columns(found, folder), np.concatenate(places))
+    return StoredRows(TableColumns(found, folder), np.concatenate(places))

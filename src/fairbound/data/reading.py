@@ -23,7 +23,7 @@ from fairbound._values import as_array
 from fairbound._weights import check_weights
 from fairbound._words import did_you_mean
 from fairbound.data.batches import Batches
-from fairbound.data.columns import Columns, store
+from fairbound.data.columns import TableColumns, store
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import CodedLabels, as_word, check_labelled, code_labels, code_like, sides_in_words
@@ -196,7 +196,7 @@ def read_rows(
 class ReadColumns(NamedTuple):
     """Columns by name, the place of each row in its source, and how the columns are written there."""
 
-    columns: Columns
+    columns: TableColumns
     places: NDArray[np.int64]
     formats: Mapping[str, ColumnFormat]
 
@@ -230,7 +230,7 @@ def read_columns(
 
 
 def _coded(
-    columns: Columns, roles: Roles, like: Dataset | None, processes: Any
+    columns: TableColumns, roles: Roles, like: Dataset | None, processes: Any
 ) -> tuple[CodedLabels, NDArray[np.int64]]:
     """Return the coding of the label in all processes, and the code of each row."""
     values, of_row = columns.distinct(roles.target)
@@ -261,11 +261,11 @@ def _formats_like(like: Dataset) -> dict[str, ColumnFormat]:
     return {name: form for name, form in like.formats.items() if name in like.schema or form.kind == "text"}
 
 
-def _weights(columns: Columns, name: str) -> NDArray[np.float64]:
+def _weights(columns: TableColumns, name: str) -> NDArray[np.float64]:
     return check_weights(columns[name], len(columns[name]), Message("Column {column!r} ({weight=})", column=name))
 
 
-def _check_values(columns: Columns, place: str, places: NDArray[np.int64], processes: Any) -> None:
+def _check_values(columns: TableColumns, place: str, places: NDArray[np.int64], processes: Any) -> None:
     empty = []
     with together(processes):
         for name in columns:
@@ -289,7 +289,7 @@ def _check_values(columns: Columns, place: str, places: NDArray[np.int64], proce
         )
 
 
-def _schema(columns: Columns, name: str, coded: bool, most: int) -> Column:
+def _schema(columns: TableColumns, name: str, coded: bool, most: int) -> Column:
     """Return the schema of a column, with the categories that occur, or the most frequent of them."""
     if not coded and columns.values(name).dtype.kind in "if":
         return Numeric(name)

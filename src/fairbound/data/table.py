@@ -17,7 +17,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.data.columns import Columns
+from fairbound.data.columns import TableColumns
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.schema import Column, Numeric, is_missing
 
@@ -56,7 +56,7 @@ class Table:
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", tuple(self.schema))
         names = [column.name for column in self.schema]
-        object.__setattr__(self, "columns", Columns.of(self.columns, names))
+        object.__setattr__(self, "columns", TableColumns.of(self.columns, names))
 
     @classmethod
     def of_numbers(cls, names: Sequence[str], X: NDArray[np.float64]) -> Table:
@@ -97,8 +97,8 @@ class Table:
         return self._held.folder
 
     @property
-    def _held(self) -> Columns:
-        assert isinstance(self.columns, Columns)
+    def _held(self) -> TableColumns:
+        assert isinstance(self.columns, TableColumns)
         return self.columns
 
 
