@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from fairbound._errors import argument
 from fairbound._escapes import visible
 from fairbound._mapped import map_rows
-from fairbound._values import as_array, exact_array
+from fairbound._values import exact_array
 from fairbound._weights import check_weights
 from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, without_nan
 from fairbound.data.columns import Column, is_missing
@@ -213,7 +213,7 @@ class Dataset:
 
     def words(self) -> NDArray[Any]:
         """Return the label of each row as a word."""
-        return np.asarray(map_rows(as_array(self.target_names), self.y, self.table.folder))
+        return np.asarray(map_rows(np.asarray(self.target_names), self.y, self.table.folder))
 
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
         """Return the number of rows by (group, label), for the groups of one sensitive column."""
