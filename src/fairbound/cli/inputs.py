@@ -140,7 +140,7 @@ def load(
     memory, scratch
         As for `Source`.
     processes, tell
-        As for `read_source`.
+        As for `read_rows`.
     """
     if is_known_dataset(source):
         if processes is not None:
@@ -148,7 +148,7 @@ def load(
         return _known(source, reading, quiet)
     import numpy as np
 
-    from fairbound.data import DATASETS, MISSING, Source, read_source
+    from fairbound.data import DATASETS, MISSING, Roles, Source, read_rows
 
     path = Path(source)
     if not path.exists() and path.name == source and not path.suffix:
@@ -174,16 +174,14 @@ def load(
         memory=memory,
         scratch=scratch,
     )
-    data = read_source(
-        rows,
+    roles = Roles(
+        source=rows,
         target=target,
         sensitive=sensitive,
         weight=reading.weight,
         max_categories=reading.max_categories,
-        like=like,
-        processes=processes,
-        tell=tell,
-    ).data
+    )
+    data = read_rows(roles, like=like, processes=processes, tell=tell).data
     check_binary(np.asarray([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
     return data
 
@@ -326,7 +324,13 @@ def read_decided_columns(
         read_columns,
     )
 
-    source = Source(path, delimiter=reading.delimiter, encoding=reading.encoding, memory=parse_memory(memory))
+    source = Source(
+        path,
+        delimiter=reading.delimiter,
+        encoding=reading.encoding,
+        missing=(*MISSING, *(reading.missing or ())),
+        memory=parse_memory(memory),
+    )
     table = source.open()
     roles = {"target": reading.target, "prediction": reading.prediction, **further}
     named = {role: name for role, name in roles.items() if name is not None}
@@ -337,8 +341,7 @@ def read_decided_columns(
     plain = [name for name, own in listed if own == [name]]
     words = {*plain, *(name for role, name in named.items() if role in ("target", "prediction"))}
     needed = list(dict.fromkeys((*named.values(), *sensitive)))
-    marks = (*MISSING, *(reading.missing or ()))
-    found = read_columns(source, table, needed, words=words, missing=marks).columns
+    found = read_columns(source, table, needed, words=words).columns
     rows = None
     columns = dict(found)
     if count and words == set(needed):

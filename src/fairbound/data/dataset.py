@@ -26,15 +26,15 @@ from fairbound._mapped import map_rows
 from fairbound._values import exact_array
 from fairbound._weights import check_weights
 from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, without_nan
-from fairbound.data.columns import Column, is_missing
+from fairbound.data.description import Description, describe
 from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
 from fairbound.data.leaks import SuspectedLeak, find_leaks
 from fairbound.data.probabilities import has_probabilities
-from fairbound.data.strata import Description, describe
-from fairbound.data.table import Table, make_frame
-from fairbound.data.taken import Backend, Taken, taken_for
+from fairbound.data.schema import Column, is_missing
+from fairbound.data.table import Backend, Table, make_frame
+from fairbound.data.taken import Taken, taken_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
