@@ -11,22 +11,6 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, InputTypeError
 
 
-def as_array(values: Any) -> np.ndarray:
-    r"""Return values as a numpy array; texts that end in a zero character are kept as objects.
-
-    numpy's own arrays of text drop zero characters at the end, which would make two different words equal.
-
-    >>> as_array(["a", "a\0"]).tolist()
-    ['a', 'a\x00']
-    """
-    array = np.asarray(values)
-    if array.dtype.kind != "U" or isinstance(values, np.ndarray):
-        return array
-    given = np.asarray(values, dtype=object)
-    cut = any(isinstance(value, str) and value.endswith("\0") for value in given.ravel().tolist())
-    return given if cut else array
-
-
 def as_values(values: Any, name: str) -> np.ndarray:
     """Return values as a numpy array; lists of different lengths raise an error.
 
@@ -34,7 +18,7 @@ def as_values(values: Any, name: str) -> np.ndarray:
     array([1, 2])
     """
     try:
-        return as_array(values)
+        return np.asarray(values)
     except ValueError:
         raise InputError(
             "{name} holds lists of different lengths.", "Give one value for each row.", name=name
@@ -67,20 +51,22 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
             raise TypeError
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            "{name} must hold numbers only, but has {value!r}.", name=name, value=_first_non_number(values)
-        ) from None
+        row, value = _first_non_number(values)
+        problem = "{name} must hold numbers only, but has {value!r} in row {row:,}."
+        raise InputError(problem, name=name, value=value, row=row) from None
 
 
-def _first_non_number(values: Any) -> Any:
-    for value in np.asarray(values, dtype=object).ravel().tolist():
-        if np.ndim(value) > 0:  # older numpy turns an array with one element into a number, with a warning
-            return value
-        try:
-            float(value)
-        except (TypeError, ValueError, OverflowError):
-            return value
-    return values
+def _first_non_number(values: Any) -> tuple[int, Any]:
+    rows = np.asarray(values, dtype=object)
+    for row, given in enumerate(rows.reshape(len(rows), -1).tolist() if rows.ndim else [[values]], 1):
+        for value in given:
+            if np.ndim(value) > 0:  # older numpy turns an array with one element into a number, with a warning
+                return row, value
+            try:
+                float(value)
+            except (TypeError, ValueError, OverflowError):
+                return row, value
+    return 1, values
 
 
 def exact_array(values: Any) -> np.ndarray:

@@ -36,6 +36,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
+from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import (
     Parameters,
     ProgressPrinter,
@@ -72,6 +73,10 @@ from fairbound.training import (
 )
 
 Floats = NDArray[np.float64]
+
+CORRECTION_MIXTURE = 0.97
+"""The share of the error in the objective of a correction.  With 0.8 the loss, which the base has minimised already,
+holds a correction under a strict limit back by up to a point."""
 
 
 class Fitting:
@@ -128,11 +133,20 @@ class Fitting:
         )
         self.Z = model_inputs(self.model, self.Z)
         self.loss_weights = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
+        self.objective = Objective.of(params.objective)
+        self.objective.check(cells.n_labels, params.loss.class_weight)
+        self.stakes: Stakes | None = None
+        if self.objective.has_stakes:
+            given = self.own.labels, self.data.loss_weights, self.data.gains
+            self.stakes = self.objective.stakes(*given, cells.n_labels, passes.sum)
+            self.loss_weights = self.stakes.weights
+            self.own = replace(self.own, targets=self.stakes.targets)
+            self.cells = self.own if own is None else self.cells
         self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
         if processes is not None:
             use_double(self.model)  # in single precision the sums would depend on how the rows are divided
             self.rows = {"X": shared_rows(self.Z, cells, self.own, self.loss_weights, processes)}
-        if self.base is not None and not len(params.hidden) and self.base.stays(float(params.threshold)):
+        if self.base is not None and not len(params.hidden) and self._stays:
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
         try_model(self.model, self.Z)
@@ -180,13 +194,13 @@ class Fitting:
             self.passes.others = digest(eval_inputs, cells.index, cells.weights, validation.loss_weights)
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
-            "objective": self.params.objective,
+            "objective": self.objective.of_training,
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
         asked = len(self.constraints) - len(self.floors)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
-        of_folds = {"objective": self.params.objective, "effort": replace(self._effort(), epochs=0)}
+        of_folds = {"objective": self.objective.of_training, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
@@ -219,7 +233,7 @@ class Fitting:
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Train for several bounds of one limit; return the fit and the record of each, from loose to strict."""
         progress = ProgressPrinter(int(self.params.verbose))
-        options = {"objective": self.params.objective, "effort": self._effort()}
+        options = {"objective": self.objective.of_training, "effort": self._effort()}
         points = frontier(
             self.problem,
             bounds=bounds,
@@ -259,7 +273,10 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
-        if self.params.loss.class_weight is not None and result.free is not None:
+        reached = None
+        if self.stakes is not None:
+            reached = self.stakes.reached(self.objective.text, result.assessment, result.free)
+        if self._weighs_classes and result.free is not None:
             result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
@@ -272,13 +289,27 @@ class Fitting:
         notes = [*notes, *facts.notes(), *([floors_in_words(self.floors)] if self.floors else [])]
         if self.passes.processes is not None:
             notes.append(f"{self.passes.processes.count} processes shared the fit, each with its own rows.")
-        said = facts.message(replace(result, assessment=assessment))
-        return self._record(result, assessment, watched, there, notes, said), facts
+        said = facts.message(replace(result, assessment=assessment), reached)
+        record = self._record(result, assessment, watched, there, notes, said)
+        return replace(record, reached=reached), facts
+
+    @property
+    def _weighs_classes(self) -> bool:
+        """Whether the accuracies of training have other weights than those of the rows, which are then counted."""
+        return self.params.loss.class_weight is not None or self.stakes is not None
 
     def _effort(self) -> Effort:
-        """Return the stated effort; a model that starts as a base is not trained without limits."""
-        stays = self.base is not None and self.base.stays(self.problem.threshold)
-        return replace(self.params.training, free=False) if stays else self.params.training
+        """Return the stated effort; the correction of a given base is not trained without limits."""
+        stated = self.params.training
+        if self._stays:
+            return replace(stated, free=False)
+        corrects = self.base is not None and stated.mixture == "auto"
+        return replace(stated, mixture=CORRECTION_MIXTURE) if corrects else stated
+
+    @property
+    def _stays(self) -> bool:
+        """Whether only limits may change the decisions of the base."""
+        return self.base is not None and not self.objective.has_stakes and self.base.stays(float(self.params.threshold))
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the model for rows that are not trained on."""
@@ -319,7 +350,7 @@ class Fitting:
     def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
         weights, right, add = self.data.loss_weights, decisions == self.own.labels, self.passes.sum
-        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+        if self._weighs_classes:
             of_classes = add(np.bincount(self.own.labels, weights, self.cells.n_labels))
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         accurate, total = add(np.array([weights[right].sum(), weights.sum()])).tolist()

@@ -22,6 +22,7 @@ from fairbound.data import make_frame
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.messages import OPTIMALITY
+from fairbound.estimator.objectives import Reached
 from fairbound.estimator.reached import (
     SHOWN_RATES,
     GroupResult,
@@ -68,6 +69,8 @@ class FitResult(FitRecord):
     notes : tuple of str
     base : BaseResult or None
         With a base: the origin of its scores, its accuracy and measures, and the differences between it and the model.
+    reached : Reached or None
+        With an objective such as a cost: its value, that of the best constant and that without limits.
     """
 
     message: str
@@ -90,6 +93,7 @@ class FitResult(FitRecord):
     margin: MarginResult | None = None
     notes: tuple[str, ...] = ()
     base: BaseResult | None = None
+    reached: Reached | None = None
 
     @property
     def kept(self) -> bool:
@@ -191,7 +195,8 @@ class FitResult(FitRecord):
                 ("training rows", count(self.rows)),
                 *([("positive label", str(self.pos_label))] if self.pos_label is not None else []),
                 ("accuracy", accuracy),
-                ("gain over the best constant", f"{100 * self.gain:+.2f} points"),
+                *([("gain over the best constant", f"{100 * self.gain:+.2f} points")] if self.reached is None else []),
+                *([(self.reached.name, self.reached.compared)] if self.reached is not None else []),
                 ("loss", number(self.loss, 4) + self._least_loss()),
                 *([("optimality", OPTIMALITY[self.status])] if self.status in OPTIMALITY else []),
                 *([("KKT residual", self._residual())] if self.kkt_residual is not None else []),
