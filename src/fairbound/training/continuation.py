@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -40,8 +40,6 @@ from fairbound.training.smoothed import FACTOR, MOST_DENSE, Array, SmoothedProgr
 from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
-
-T = TypeVar("T")
 
 Solved = tuple[Solution, History, list[Candidate], Candidate | None, float | None]
 """What a solve leaves: its solution, its rows of the history, and `kept`, `nearest`, `least_loss` of the archive."""
@@ -84,13 +82,14 @@ class Continuation:
         self,
         problem: TrainingProblem,
         X: Any,
-        loss_weights: Any,
-        effort: Effort | None,
-        callback: HistoryCallback | None,
+        *,
+        loss_weights: Any = None,
+        effort: Effort | None = None,
+        callback: HistoryCallback | None = None,
         judge: Judge | None = None,
         precision: DTypeLike | None = None,
     ) -> None:
-        self.effort = Effort() if effort is None else effort
+        self.effort = effort or Effort()
         self.callback, self.judge = callback, judge
         self.precision = problem.model.dtype if precision is None else np.dtype(precision)
         if problem.n_parameters <= MOST_DENSE:
@@ -167,7 +166,7 @@ class Continuation:
         self.w = points[-1] if points else self.w
         whole = Stage(problem, self.rows)
         linear = last_layer(whole, self.w)
-        widths = self._remember(linear.problem, self.w, "bandwidths", lambda: bandwidths(linear.problem, linear.rows))
+        widths = bandwidths(linear.problem, linear.rows)
         if neighbour is not None and linear is whole:
             self.w, widths = neighbour, widths[-1:]
         mixture = self.effort.mixture if objective == "accuracy" else 0.0
@@ -226,7 +225,7 @@ class Continuation:
         """
         start = stage.local(self.w)
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
-        here = self._remember(stage.problem, start, ("exact", width, mixture), lambda: program.evaluate(start))
+        here = program.evaluate(start)
         self.evaluations += 1
         metric = solution.hessian
         row = stage.problem.system.change_by_a_row
@@ -291,8 +290,12 @@ class Continuation:
                 self.log(name, row)
             held.kept, held.nearest, held.least_loss = found[2:]
 
-        what = name, width, mixture, bool(stage.rows.halves)
-        solution = self._remember(stage.problem, self.w, what, run, replay)[0]
+        def key() -> bytes:
+            settings = name, width, mixture, bool(stage.rows.halves), system.lower, system.upper, system.constraints
+            return digest(self.identity, self.w, *settings)
+
+        system = stage.problem.system
+        solution = stage.problem.passes.remember(key, run, replay)[0]
         self.w = stage.lift(solution.w)
         if not stage.rows.halves:  # passes over a sample do not count
             self.evaluations += solution.evaluations
@@ -316,29 +319,9 @@ class Continuation:
         self.value_evaluations += 1
         problem.assign(w)
 
-        def run() -> dict[str, Any]:
-            found = vars(assess_now(problem, self.rows if rows is None else rows))
-            return {name: value for name, value in found.items() if name not in ("system", "known")}
-
-        return Assessment(**self._remember(problem, w, "assess", run), system=problem.system)
+        return assess_now(problem, self.rows if rows is None else rows)
 
     # The journal.
-
-    def _remember(
-        self,
-        problem: TrainingProblem,
-        w: Array,
-        what: object,
-        compute: Callable[[], T],
-        restore: Callable[[T], None] | None = None,
-    ) -> T:
-        """Return what is computed at `w` under the limits of `problem`, or what the journal of a killed run has."""
-
-        def key() -> bytes:
-            system = problem.system
-            return digest(self.identity, w, what, system.lower, system.upper, system.constraints)
-
-        return problem.passes.remember(key, compute, restore)
 
     def _identify(self) -> bytes:
         """Return a digest of the rows, the model, the loss and the settings, by which a journal recognises the fit."""

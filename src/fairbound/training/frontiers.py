@@ -17,14 +17,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from fairbound._model_settings import Effort
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.archive import Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.chunks import Floats
-from fairbound.training.continuation import Continuation, HistoryCallback
+from fairbound.training.continuation import Continuation
 from fairbound.training.fitting import Solver, by_mini_batches, suitable_threads, trains_all_layers
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import TrainingResult, assess_now, choose_status
@@ -114,20 +113,18 @@ class FitSeries:
         problem: TrainingProblem,
         X: Any,
         *,
-        loss_weights: Any = None,
         objective: Objective = "accuracy",
         effort: Effort | None = None,
-        precision: DTypeLike | None = None,
-        callback: HistoryCallback | None = None,
         generator: Any = None,
         neighbour: Floats | None = None,
+        **options: Any,
     ) -> None:
         effort = effort or Effort()
         solver: Solver = "stochastic" if effort.solver == "stochastic" else "quasi-newton"
         self.problem, self.objective, self.solver, self._neighbour = problem, objective, solver, neighbour
         with suitable_threads(problem):
             batches = by_mini_batches(problem, solver, generator)
-            self.state = state = Continuation(problem, X, loss_weights, effort, callback, precision=precision)
+            self.state = state = Continuation(problem, X, effort=effort, **options)
             self._dtype, self._rows = problem.model.dtype, state.rows
             with state.leaving_the_best(problem):
                 if batches is not None:
