@@ -71,6 +71,8 @@ class Continuation:
         Those of the last solve for the loss, which are prices.
     kkt : KKTResiduals or None
         The residuals of that solve.
+    cheapest : array or None
+        Its end, the model of the least loss under the limits.
     history : list of dict
     evaluations, value_evaluations : int
         Passes over all rows with and without gradients.
@@ -110,6 +112,7 @@ class Continuation:
         self.free_points: list[Array] = []
         self.multipliers = np.zeros(0)
         self.kkt: KKTResiduals | None = None
+        self.cheapest: Array | None = None
         self.optima: list[Array] = []
         self.free_optima: list[Array] = []
         self.stopped = False
@@ -150,13 +153,15 @@ class Continuation:
         *,
         points: Sequence[Array] = (),
         neighbour: Array | None = None,
+        priced: bool = True,
         all_layers: bool = True,
     ) -> None:
         """Find the best model under the limits of `problem`, starting from `w`, the model without limits.
 
         `points` were trained for the limits already.  They compete, and the search starts from the last of them.  A
-        `neighbour` keeps nearby limits; a linear model starts there, at the narrowest bandwidth.  Without `all_layers`,
-        only the last layer of a network is trained.
+        `neighbour` is the solution of nearby limits, or of nearby rows; a linear model starts there, at the narrowest
+        bandwidth.  Then the least loss under the limits is found only if they are `priced`.  Without `all_layers`, only
+        the last layer of a network is trained.
         """
         problem = self.own(problem)
         free = self._begin(problem, objective, points)
@@ -167,20 +172,29 @@ class Continuation:
         whole = Stage(problem, self.rows)
         linear = last_layer(whole, self.w)
         widths = bandwidths(linear.problem, linear.rows)
-        if neighbour is not None and linear is whole:
-            self.w, widths = neighbour, widths[-1:]
         mixture = self.effort.mixture if objective == "accuracy" else 0.0
         part, warm = replace(linear, rows=self._sample(linear.rows)), None
-        for width in widths:
-            solution = self.solve("limits", part, width, warm=warm)
-            if solution is not None:
-                warm, self.multipliers, self.kkt = solution, solution.multipliers, solution.kkt
-        for width in widths[1:] or widths if mixture else ():
-            warm = self.solve("accuracy", part, width, mixture, warm=warm) or warm
+        if neighbour is None or linear is not whole:
+            for width in widths:
+                warm = self._solve_for_loss(part, width, warm)
+            for width in (widths[1:] or widths) if mixture else ():
+                warm = self.solve("accuracy", part, width, mixture, warm=warm) or warm
+        else:
+            if priced:
+                self.w = neighbour if self.cheapest is None else self.cheapest
+                self._solve_for_loss(part, widths[-1], None)
+            self.w = neighbour
         if linear is not whole and all_layers:
             warm = self.solve("accuracy" if mixture else "limits", whole, widths[-1], mixture) or warm
         self._use_precision(problem, objective)
         self._meet_limits(last_layer(Stage(problem, self.rows), self.w), widths[-1], mixture, warm)
+
+    def _solve_for_loss(self, stage: Stage, width: float, warm: Solution | None) -> Solution | None:
+        """Minimise the loss under the smoothed limits, and take the multipliers as prices."""
+        solution = self.solve("limits", stage, width, warm=warm)
+        if solution is not None:
+            self.multipliers, self.kkt, self.cheapest = solution.multipliers, solution.kkt, self.w
+        return solution or warm
 
     def _begin(self, problem: TrainingProblem, objective: Objective, points: Sequence[Array]) -> Assessment:
         """Offer the constants, the points, and the free phase to a new archive; return the assessment of `w`."""

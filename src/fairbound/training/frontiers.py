@@ -105,7 +105,8 @@ def frontier(
 class FitSeries:
     """Fits under several sets of constraints.  They share the model without limits, which is trained at once.
 
-    The options are those of `fit`.  A `neighbour` keeps limits near those of the first fit.
+    The options are those of `fit`.  A `neighbour` keeps limits near those of the first fit.  Without `priced`, results
+    have no multipliers.
     """
 
     def __init__(
@@ -117,11 +118,13 @@ class FitSeries:
         effort: Effort | None = None,
         generator: Any = None,
         neighbour: Floats | None = None,
+        priced: bool = True,
         **options: Any,
     ) -> None:
         effort = effort or Effort()
         solver: Solver = "stochastic" if effort.solver == "stochastic" else "quasi-newton"
-        self.problem, self.objective, self.solver, self._neighbour = problem, objective, solver, neighbour
+        self.problem, self.objective, self.solver = problem, objective, solver
+        self._neighbour, self._priced = neighbour, priced
         with suitable_threads(problem):
             batches = by_mini_batches(problem, solver, generator)
             self.state = state = Continuation(problem, X, effort=effort, **options)
@@ -145,7 +148,9 @@ class FitSeries:
             state.rows, state.w = self._rows, state.free_w.copy()
             with state.leaving_the_best(problem):
                 all_layers = trains_all_layers(problem, self.solver)
-                state.keep_limits(problem, self.objective, neighbour=self._neighbour, all_layers=all_layers)
+                state.keep_limits(
+                    problem, self.objective, neighbour=self._neighbour, priced=self._priced, all_layers=all_layers
+                )
             result = state.result(problem, solver=self.solver)
         if result.assessment.kept and not result.assessment.degenerate:
             self._neighbour = result.parameters
