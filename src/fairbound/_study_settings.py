@@ -26,6 +26,9 @@ class FrontierChoices(Settings):
         Share of the rows to hold out, from 0 to below 1.
     seed : int
         Seed of all random draws: the parts of the data, the initial parameters.
+    objective : str
+        What is best under the limits: accuracy, loss, balanced_accuracy, "cost(false_positive=1, false_negative=5)", or
+        "profit(column)" with the column of the data that says what a positive decision gains.
     groups : {"each", "intersection", "both"}, or Groups
     loss : str, or Loss
         Its function and its regularisers by name.
@@ -38,6 +41,7 @@ class FrontierChoices(Settings):
     model: str = "auto"
     test_size: Annotated[float, Range(least=0, below=1), IN_PYTHON] = 0.2
     seed: Seed = 0
+    objective: Annotated[str, Shell(str, "OBJECTIVE")] = "accuracy"
     groups: Groups = Groups()
     loss: Loss = Loss()
     surrogates: Annotated[str | Sequence[str], Shell(list[str], "NAME:SCALE...")] = ()

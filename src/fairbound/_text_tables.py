@@ -16,6 +16,11 @@ _WIDTH = 110
 
 COLUMN = ' scope="col"'
 
+# A notebook has no style of its own for captions, and little for cells.
+TABLE = ' style="border-collapse: collapse; margin: 0.8em 0"'
+CAPTION = ' style="text-align: left; font-weight: bold; padding-bottom: 0.2em"'
+CELL = ' style="padding: 0.1em 1.2em 0.1em 0; text-align: {}"'
+
 
 @dataclass(frozen=True)
 class TextTable:
@@ -47,10 +52,7 @@ class TextTable:
         """Return the table with everything escaped; `plain` leaves the alignment to the style of the page."""
 
         def row(line: Sequence[str], tag: str, scope: str = "") -> str:
-            aligned = (
-                "" if plain else f' style="text-align: {"left" if k < self.left else "right"}"'
-                for k in range(len(line))
-            )
+            aligned = ("" if plain else CELL.format("left" if k < self.left else "right") for k in range(len(line)))
             cells = (
                 f"<{tag}{scope}{style}>{_escaped(cell)}</{tag}>" for cell, style in zip(line, aligned, strict=True)
             )
@@ -58,7 +60,8 @@ class TextTable:
 
         head = f"<thead>{row(self.header, 'th', COLUMN)}</thead>" if self.header else ""
         body = "".join(row(line, "td") for line in self.rows)
-        return f"<table><caption>{_escaped(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
+        table, caption = ("", "") if plain else (TABLE, CAPTION)
+        return f"<table{table}><caption{caption}>{_escaped(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
 
 
 def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:

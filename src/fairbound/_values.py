@@ -67,20 +67,22 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
             raise TypeError
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            "{name} must hold numbers only, but has {value!r}.", name=name, value=_first_non_number(values)
-        ) from None
+        row, value = _first_non_number(values)
+        problem = "{name} must hold numbers only, but has {value!r} in row {row:,}."
+        raise InputError(problem, name=name, value=value, row=row) from None
 
 
-def _first_non_number(values: Any) -> Any:
-    for value in np.asarray(values, dtype=object).ravel().tolist():
-        if np.ndim(value) > 0:  # older numpy turns an array with one element into a number, with a warning
-            return value
-        try:
-            float(value)
-        except (TypeError, ValueError, OverflowError):
-            return value
-    return values
+def _first_non_number(values: Any) -> tuple[int, Any]:
+    rows = np.asarray(values, dtype=object)
+    for row, given in enumerate(rows.reshape(len(rows), -1).tolist() if rows.ndim else [[values]], 1):
+        for value in given:
+            if np.ndim(value) > 0:  # older numpy turns an array with one element into a number, with a warning
+                return row, value
+            try:
+                float(value)
+            except (TypeError, ValueError, OverflowError):
+                return row, value
+    return 1, values
 
 
 def exact_array(values: Any) -> np.ndarray:

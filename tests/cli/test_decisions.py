@@ -212,7 +212,7 @@ def test_true_and_false_are_one_and_zero(fairbound, tmp_path):
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        (("cook", "nurse"), "Column 'w' (--weight) must hold numbers only, but has 'cook'."),
+        (("cook", "nurse"), "Column 'w' (--weight) must hold numbers only, but has 'cook' in row 1."),
         (("1", ""), "Column 'w' (--weight) has no value in 30 of 60 rows"),
         (("1", "-2"), "Column 'w' (--weight) is -2 in row 2."),
     ],

@@ -127,6 +127,7 @@ def test_parquet_and_csv_are_counted_alike(fairbound, kept, tmp_path):
         (["--require", "disparate_impact >= 0.9"], "--require"),
         (["--require", LIMIT, "--confidence", "0.9"], "--confidence 0.95, not 0.9"),
         (["--require", LIMIT, "--groups", "both"], "--groups each, not both"),
+        (["--require", LIMIT, "--sensitive", "id"], "--sensitive sex, not sex id"),
         (["--require", LIMIT, "--positive-decision", "0"], "--positive-decision left out, not 0"),
         (["--require", LIMIT, "--weight", "id"], "--weight"),
         (["--require", LIMIT, "--positive", "a", "b"], "--positive"),
@@ -141,6 +142,13 @@ def test_what_does_not_fit_is_refused_in_a_sentence(fairbound, kept, tmp_path, c
     assert found.code == 2
     assert words in found.sentence
     assert (tmp_path / "state.json").read_bytes() == before
+
+
+def test_a_counted_batch_shows_no_table_of_other_columns(fairbound, kept):
+    fairbound("monitor", kept[0], *GIVEN)
+    found = fairbound("monitor", kept[0], *("repaid" if each == "sex" else each for each in GIVEN))
+    assert found.code == 2
+    assert "state.json (--state) was begun with --sensitive sex, not repaid" in found.sentence
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"format": "fairbound monitor", "version": 2}', b"\xff"])

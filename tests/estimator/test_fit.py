@@ -150,7 +150,7 @@ def test_the_record_prints_as_a_table(limited):
     assert max(map(len, text.splitlines())) <= 110
     html = limited.result_._repr_html_()
     assert html.startswith("<div>")
-    assert html.count("<table>") == 3
+    assert html.count("<table") == 3
     assert html.count("<thead>") == 2  # what the fit took has no header: its first line is a line
     assert "disparate_impact &gt;= 0.9" in html
 
@@ -402,10 +402,19 @@ def test_a_frontier_is_shown_as_text_as_a_table_and_as_a_picture():
     reached = [point.limit.reached for point in points]
     assert all(point.limit.kept and point.limit.reached >= point.bound for point in points)
     assert all(f"{value:.4f}" in str(points) for value in reached)
-    assert "<table>" in points._repr_html_()
+    assert "<table" in points._repr_html_()
     axes = points.plot()
     assert axes.lines[0].get_xdata().tolist() == reached == points.to_frame()["reached"].tolist()
     assert axes.get_xlabel() == "disparate_impact"
+
+
+def test_a_notebook_shows_the_parameters_and_after_a_fit_its_result():
+    X, y, group = toy()
+    clf = quick("disparate_impact >= 0.8")
+    assert "All limits are kept" not in clf._repr_mimebundle_()["text/html"]
+    shown = clf.fit(X, y, sensitive_features=group)._repr_mimebundle_()["text/html"]
+    assert "ConstrainedClassifier" in shown
+    assert shown.endswith(clf.result_._repr_html_())
 
 
 @pytest.mark.parametrize("small_groups", ["warn", "merge"])

@@ -141,14 +141,21 @@ def test_mini_batches_of_modules_with_modes():
         assert "BatchNorm1d learns statistics of each batch" in each[1]
 
 
-@pytest.mark.slow
-def test_a_fit_of_few_rows_searches_at_random_alike():
-    parts = divided(2, "by chance")
-    few = [each[:200] for each in parts]
-    found = in_processes(2, lambda rank: facts(fitted(few[rank], training=None)))
-    (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(few), training=None)))
-    assert np.array_equal(found[0][0], found[1][0])
-    assert np.array_equal(found[0][1], expected[1])
+def test_a_frontier_is_that_of_one_process():
+    parts = divided(2, "by group")
+
+    def work(rows):
+        model = ConstrainedClassifier(LIMIT, training=SHORT)
+        points = model.frontier(TABLE.X[rows], TABLE.y[rows], [0.05, 0.15], sensitive_features=TABLE.group[rows])
+        return [(each.bound, each.result.accuracy, *facts(each.classifier)[:2]) for each in points]
+
+    (expected,) = in_processes(1, lambda _: work(np.arange(len(TABLE.y))))
+    first, second = in_processes(2, lambda rank: work(parts[rank]))
+    for one, other, whole in zip(first, second, expected, strict=True):
+        assert one[:2] == pytest.approx(whole[:2], abs=1e-12)
+        assert np.array_equal(one[2], other[2])
+        assert np.abs(one[2] - whole[2]).max() <= SAME
+        assert np.array_equal(one[3], whole[3])
 
 
 def test_columns_of_groups_keep_their_order_and_probabilities_are_refused():

@@ -292,7 +292,7 @@ def test_the_certificate_in_words():
     assert "times as many rows would decide at the observed rates (sensitive_feature: a " in words
     assert says(words, "selection_rate >= 0.95: broken with 95%", "selection_rate(b) >= 0.95")
     assert says(words, "Claim: if any limit is broken", "PASS", "at most 5%")
-    assert certificate._repr_html_().count("<table>") == 2
+    assert certificate._repr_html_().count("<table") == 2
 
 
 def test_html_escapes_what_users_wrote():

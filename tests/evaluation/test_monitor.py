@@ -367,48 +367,19 @@ def test_the_state_of_a_stream_of_single_rows_stays_small(tmp_path):
     assert monitor.history[-1] == (monitor.rows, (monitor.limits[0].log_evidence,))
 
 
-def changed(state, **values):
-    return json.dumps({**state, **values}).encode()
-
-
 BROKEN = {
     "empty": lambda state: b"",
-    "cut off": lambda state: json.dumps(state).encode()[:-100],
+    "cut off": lambda state: state[:-100],
     "foreign": lambda state: b'{"model": 1}',
     "a list": lambda state: b"[1, 2]",
     "not text": lambda state: b"\xff\xfe\x00",
-    "NaN": lambda state: json.dumps(state).replace('"confidence": 0.95', '"confidence": NaN').encode(),
-    "another version": lambda state: changed(state, version=99),
-    "a field too many": lambda state: changed(state, extra=1),
-    "a field too few": lambda state: json.dumps({k: v for k, v in state.items() if k != "rows"}).encode(),
-    "confidence": lambda state: changed(state, confidence=2.0),
-    "limit": lambda state: changed(state, limits=["covariance <= 0.1"]),
-    "limits": lambda state: changed(state, limits=[LIMIT, "selection_rate >= 0.1"]),
-    "rows": lambda state: changed(state, rows=7),
-    "batches": lambda state: changed(state, batches=[{"name": "a", "digest": None, "rows": -50}]),
-    "too many batches": lambda state: changed(state, n_batches=51),
-    "very many groups": lambda state: changed(
-        state, known={"sensitive_feature": [[name, 1] for name in range(100_000)]}
-    ),
-    "the largest number": lambda state: changed(state, log_capital=[1e308, 1e308]),
-    "an alarm to come": lambda state: changed(
-        state, alarms=[{"row": 51, "batch": 1, "name": None, "log_evidence": 4.0}]
-    ),
-    "history backwards": lambda state: changed(state, history=[[50, [0.0]], [20, [0.0]]]),
-    "watched": lambda state: changed(state, watched=state["watched"][:1]),
-    "watched twice": lambda state: changed(state, watched=[state["watched"][0]] * 2),
-    "watched nothing": lambda state: changed(state, watched=[{**state["watched"][0], "limit": 5}] * 2),
-    "capital": lambda state: changed(state, log_capital=[0.0]),
-    "ragged": lambda state: changed(state, waiting=[[0, 0, 0, 0], [0]]),
-    "more positive than rows": lambda state: changed(state, totals=[[1, 2, 1, 1], [1, 1, 1, 1]]),
-    "negative": lambda state: changed(state, processes={**state["processes"], "rows": [-1.0, 0.0]}),
-    "remembered": lambda state: changed(state, processes={**state["processes"], "counts": []}),
-    "invested": lambda state: changed(state, processes={**state["processes"], "log_invested": [[0, 0], [0, 0]]}),
-    "no numbers": lambda state: changed(state, processes={**state["processes"], "shift": ["x", 0]}),
-    "another limit": lambda state: changed(state, processes={**state["processes"], "slope": [0.7, 0.7]}),
-    "history": lambda state: changed(state, history=[[1, [0.0, 0.0]]]),
-    "values": lambda state: changed(state, values=[]),
-    "alarms": lambda state: changed(state, alarms=[None, None]),
+    "another version": lambda state: state.replace(b'"version":4', b'"version":99'),
+    "no version": lambda state: state.replace(b'"version":4,', b""),
+    "no state": lambda state: state[: state.index(b',"state"')] + b"}",
+    "another number": lambda state: state.replace(b'"confidence":0.95', b'"confidence":0.9'),
+    "rows": lambda state: state.replace(b'"rows":50,', b'"rows":51,', 1),
+    "another limit": lambda state: state.replace(b">= 0.8", b">= 0.7"),
+    "nested": lambda state: state.replace(b'"state":', b'"state":' + b"[" * 100_000),
 }
 
 
@@ -417,7 +388,9 @@ def test_a_corrupt_or_foreign_state_is_refused_in_one_sentence(broken, tmp_path)
     path = tmp_path / "state.json"
     watched(LIMIT, [rows(50, {"a": 0.4, "b": 0.6})]).save(path)
     Monitor.load(path)
-    path.write_bytes(BROKEN[broken](json.loads(path.read_text())))
+    state = path.read_bytes()
+    path.write_bytes(BROKEN[broken](state))
+    assert path.read_bytes() != state
     with pytest.raises(ValueError, match=r"state\.json cannot be used as the state of a monitor: ") as error:
         Monitor.load(path)
     assert "\n" not in str(error.value)

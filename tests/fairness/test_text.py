@@ -18,6 +18,7 @@ from fairbound.fairness import (
     ConstraintSystem,
     DemographicParity,
     DisparateImpact,
+    EqualizedOdds,
     parse_constraint,
 )
 from fairbound.fairness.text import LONGEST
@@ -134,6 +135,11 @@ def test_what_was_meant_is_proposed(text, meant):
 )
 def test_signs_and_quotes(text, limit):
     assert parse_constraint(text) == limit
+
+
+def test_the_names_of_fairlearn_mean_the_same_limits():
+    assert str(parse_constraint("demographic_parity_ratio(sex) >= 0.8")) == "disparate_impact(sex) >= 0.8"
+    assert parse_constraint("equalized_odds_difference <= 5%") == EqualizedOdds(0.05)
 
 
 @pytest.mark.parametrize("text", ["9" * 10_000, "disparate_impact >= 0." + "1" * 10_000, " " * 10_000, "a" * 10**6])

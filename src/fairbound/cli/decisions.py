@@ -19,7 +19,7 @@ from fairbound.cli.options import command
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.evaluation import Audit, LL144Tables
+    from fairbound.evaluation import Audit
     from fairbound.fairness import Constraint
 
 
@@ -163,7 +163,7 @@ def audit(
     form : str
         Everything, or the tables of New York City's Local Law 144 only.
     out : FILE
-        Also write the audit as an HTML page; with --format ll144 as .csv, .md or a fragment of .html.
+        Also write the audit as an HTML page; with --format ll144 as .csv or a fragment of .html.
     memory : SIZE
         Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
 
@@ -219,7 +219,10 @@ def audit(
         **({} if tables is None else {"ll144": tables.to_dict()}),
     }
     if out is not None:
-        page = _audit_page(found, named, checked, Path(file).name) if tables is None else _ll144_page(tables, Path(out))
+        if tables is None:
+            page = _audit_page(found, named, checked, Path(file).name)
+        else:
+            page = tables.to_csv() if Path(out).suffix.lower() == ".csv" else tables.to_html()
         with fresh_file(out) as draft:
             _write(draft, page, out)
     _show_reading(output, rows.read_as)
@@ -264,11 +267,6 @@ def _audit_page(
     ]
     tests = found.significance(references) if found.countable else None
     return audit_to_html(found, title=title, limits=shown, tests=tests)
-
-
-def _ll144_page(tables: LL144Tables, place: Path) -> str:
-    suffix = place.suffix.lower()
-    return tables.to_csv() if suffix == ".csv" else tables.to_markdown() if suffix == ".md" else tables.to_html()
 
 
 @command("certify")
@@ -339,12 +337,12 @@ def certify(
 def _check_page(place: Path, form: str) -> None:
     from fairbound.cli.output import refuse_existing
 
-    endings = (".csv", ".md", ".html", ".htm") if form == "ll144" else (".html", ".htm")
+    endings = (".csv", ".html", ".htm") if form == "ll144" else (".html", ".htm")
     if place.suffix.lower() not in endings:
         raise ValueError(
             f"{place} (--out) must end in .html: an audit is written as a page."
             if form == "tables"
-            else f"{place} (--out) must end in .csv, .md or .html: the ending names the form of the tables."
+            else f"{place} (--out) must end in .csv or .html: the ending names the form of the tables."
         )
     refuse_existing(place)
 

@@ -80,7 +80,7 @@ def monitor(
         "pos_label": positive[0] if positive else None,
         "positive_decision": reading.positive_decision,
     }
-    watcher = _resumed(state, parse_limits(limits), confidence, settings)
+    watcher = _resumed(state, parse_limits(limits), confidence, settings, reading.sensitive)
     before = _content(state)
     skipped = []
     for batch in batches:
@@ -110,7 +110,9 @@ def monitor(
     raise typer.Exit(NOT_KEPT if watcher.alarm else KEPT)
 
 
-def _resumed(state: str, limits: Sequence[Constraint], confidence: float, settings: dict[str, Any]) -> Monitor:
+def _resumed(
+    state: str, limits: Sequence[Constraint], confidence: float, settings: dict[str, Any], columns: list[str]
+) -> Monitor:
     """Return the monitor of the state file, or a new one if there is no file."""
     from fairbound.evaluation import Monitor
 
@@ -121,6 +123,7 @@ def _resumed(state: str, limits: Sequence[Constraint], confidence: float, settin
     for option, there, given in (
         ("--require", list(map(str, found.constraints)), list(map(str, fresh.constraints))),
         ("--confidence", found.confidence, fresh.confidence),
+        ("--sensitive", found.columns or columns, columns),
         ("--groups", found.groups, fresh.groups),
         ("--positive", found.pos_label, fresh.pos_label),
         ("--positive-decision", found.positive_decision, fresh.positive_decision),
@@ -135,7 +138,7 @@ def _resumed(state: str, limits: Sequence[Constraint], confidence: float, settin
 
 def _stated(value: Any) -> str:
     if isinstance(value, list):
-        return " ".join(f'"{each}"' for each in value)
+        return " ".join(f'"{each}"' if " " in each else each for each in value)
     return "left out" if value is None else str(value)
 
 

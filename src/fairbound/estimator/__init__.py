@@ -23,6 +23,7 @@ from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.frontier import FrontierModel, FrontierModels
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.models import logits, model_inputs
+from fairbound.estimator.objectives import Objective, Reached
 from fairbound.estimator.parameters import checked
 from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.reached import LimitResult
@@ -60,8 +61,10 @@ __all__ = [
     "LimitWarning",
     "LinearModel",
     "NumberColumn",
+    "Objective",
     "PositiveLabelWarning",
     "RawColumns",
+    "Reached",
     "Recalibration",
     "ScoreScale",
     "SidedMap",

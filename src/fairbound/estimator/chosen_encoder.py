@@ -31,19 +31,15 @@ def stated_encoder(params: Parameters) -> Any:
     return TableEncoder() if isinstance(params.encoder, str) else clone(params.encoder)
 
 
-def fitted_encoder(params: Parameters, data: Data) -> Any:
-    """Fit a copy of the chosen encoder to the training rows."""
-    if params.encoder is None:
-        # Built-in networks learn badly from columns of different scales; the user's own module gets X unchanged.
-        return None if params.module is not None else _fitted(TableEncoder(strict=True), data)
-    encoder = stated_encoder(params)
+def fitted_encoder(params: Parameters, data: Data, processes: Any = None) -> Any:
+    """Fit a copy of the chosen encoder to the training rows, those of all processes."""
+    if params.encoder is None and params.module is not None:
+        return None  # the user's own module gets X unchanged
+    # Built-in networks learn badly from columns of different scales.
+    encoder = TableEncoder(strict=True) if params.encoder is None else stated_encoder(params)
     if isinstance(encoder, TableEncoder):
-        return _fitted(encoder, data)
+        return encoder.fit(data.inputs, sample_weight=data.loss_weights, processes=processes)
     return encoder.fit(data.inputs.native, data.y)
-
-
-def _fitted(encoder: TableEncoder, data: Data) -> TableEncoder:
-    return encoder.fit(data.inputs, sample_weight=data.loss_weights)
 
 
 def encode(encoder: Any, inputs: Inputs) -> Any:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from fairbound._errors import together
 from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
@@ -39,14 +40,13 @@ from fairbound.estimator.parameters import (
     check_early_stopping,
     checked,
     checked_resume,
-    need_all_rows,
     present_processes,
     refuse_together,
 )
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
-from fairbound.estimator.shared import fit_shared
+from fairbound.estimator.shared import check_shared
 from fairbound.estimator.small_groups import align_groups
 from fairbound.estimator.sources import from_source
 from fairbound.estimator.targets import read_labels, read_weights
@@ -76,8 +76,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         Any scikit-learn classifier with `predict_proba` or `decision_function`, such as boosted trees, a forest or a
         pipeline.  The model is then v · base score + correction.  The correction is computed from the columns; `hidden`
         sets its layers.
-    objective : {"accuracy", "loss"}
-        What is best under the limits: the most accurate decisions, or the least loss.
+    objective : str, or array of gains
+        What is best under the limits: "accuracy", "loss", "balanced_accuracy", a cost such as "cost(false_positive=1,
+        false_negative=5)", or "profit(column)" with the column of X that says what the positive decision gains; a
+        second column has the gain of the negative one.  An array has these gains, (n,) or (n, 2).
     loss : str, function of (logits, labels), or Loss
         What training minimises: "cross_entropy", "hinge", or a function that returns one value per row.  `Loss` has
         also regularisers, `l2` and `class_weight`.
@@ -163,7 +165,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     _: KW_ONLY
     hidden: Sequence[int] | Callable[[int, int], Any] | Any = ()
     base: Base | Any = None
-    objective: Literal["accuracy", "loss"] = "accuracy"
+    objective: str | Any = "accuracy"
     loss: Loss | Any = "cross_entropy"
     threshold: Share = 0.5
     pos_label: Any = None
@@ -232,18 +234,20 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             self.__dict__.update({name: each for name, each in vars(fitted).items() if name not in stated})
             self.by_name_ = True  # its columns have been named one by one
             return self
-        if (processes := present_processes(self)) is not None:
-            return fit_shared(self, processes, X, y, sensitive_features, sample_weight, resume, given)
-        params = checked(self)
-        refuse_together(params)
-        check_early_stopping(params, eval_set)
-        inputs = read_inputs(X)
-        data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-        further = partial(read_further, params, inputs, data, sensitive_features)
-        validation = None if eval_set is None else further("eval_set", eval_set)
-        data, calibration = set_apart(params, data, calibration_set, further)
-        encoder, model = last_model(params, inputs, data) if params.training.warm_start else (None, None)
-        with resumed(checked_resume(params, resume)) as passes:
+        processes = present_processes(self)
+        with together(processes):
+            params = checked(self)
+            refuse_together(params)
+            check_early_stopping(params, eval_set)
+            inputs = read_inputs(X)
+            data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
+            if processes is not None:
+                check_shared(params, data, given)
+            further = partial(read_further, params, inputs, data, sensitive_features)
+            validation = None if eval_set is None else further("eval_set", eval_set)
+            data, calibration = set_apart(params, data, calibration_set, further)
+            encoder, model = last_model(params, inputs, data) if params.training.warm_start else (None, None)
+        with resumed(checked_resume(params, resume), processes) as passes:
             fitting = Fitting(params, data, passes, encoder, model)
             result = fitting.run(validation, calibration)
         return self._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
@@ -301,13 +305,15 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             for each in models:
                 each.classifier.by_name_ = True
             return models
-        params = checked(self)
-        refuse_together(params, bounds)
-        if present_processes(self) is not None:
-            raise need_all_rows("A frontier")
-        inputs = read_inputs(X)
-        data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-        with resumed(checked_resume(params, resume)) as passes:
+        processes = present_processes(self)
+        with together(processes):
+            params = checked(self)
+            refuse_together(params, bounds)
+            inputs = read_inputs(X)
+            data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
+            if processes is not None:
+                check_shared(params, data, {"constraint_weight": constraint_weight, "base_score": base_score})
+        with resumed(checked_resume(params, resume), processes) as passes:
             found = Fitting(params, data, passes).frontier(bounds, position)
         return self._adopt_frontier(inputs, data, found, position)
 
@@ -325,6 +331,13 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = self.encoder is not None
         return tags
+
+    def _repr_mimebundle_(self, **given: Any) -> dict[str, str]:
+        """Return what a notebook shows: the parameters as scikit-learn shows them and, after a fit, its result."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**given)
+        if "text/html" in shown and hasattr(self, "result_"):
+            shown["text/html"] += self.result_._repr_html_()
+        return shown
 
     def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
         """Return the decided label of each row; `base_score` replaces the scores of the base."""

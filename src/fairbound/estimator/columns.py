@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -302,6 +302,19 @@ class ColumnFacts:
             return category_column(self.name, self.totals, max_categories, missing=self.missing, numeric=self.numeric)
         mean, width = self.moments.mean_and_scale if scale and self.moments.weight else (0.0, 1.0)
         return NumberColumn(self.name, mean if self.centred else 0.0, width, self.missing)
+
+
+def joined_facts(parts: Sequence[list[ColumnFacts]]) -> list[ColumnFacts]:
+    """Return the statistics of all columns over several parts of the rows; the first part is changed."""
+    facts, *others = parts
+    for other in others:
+        if len(other) != len(facts):
+            raise ValueError(
+                f"One process has {len(facts)} columns, another {len(other)}: give all of them the same columns."
+            )
+        for mine, theirs in zip(facts, other, strict=True):
+            mine.join(theirs)
+    return facts
 
 
 def _sorted_words(words: Iterable[str]) -> list[str]:

@@ -25,8 +25,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound._errors import Message, argument, bad_value
-from fairbound.estimator.columns import CategoryColumn, ColumnFacts, Floats, Moments, NumberColumn, standardize
+from fairbound._errors import Message, argument, bad_value, together
+from fairbound.estimator.columns import (
+    CategoryColumn,
+    ColumnFacts,
+    Floats,
+    Moments,
+    NumberColumn,
+    joined_facts,
+    standardize,
+)
 from fairbound.estimator.feature_names import check_names, learn_names
 from fairbound.estimator.inputs import Inputs, dense, read_inputs
 from fairbound.estimator.targets import read_weights
@@ -73,14 +81,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.scale = scale
         self.strict = strict
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002 (as all transformers)
-        """Learn means, deviations and words from the training rows."""
-        if not isinstance(self.max_categories, int) or self.max_categories < 2:
-            raise bad_value(
-                "max_categories", self.max_categories, "a whole number of at least 2, the most columns for one category"
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 (as all transformers)
+        sample_weight: Any = None,
+        *,
+        processes: Any = None,
+    ) -> Self:
+        """Learn means, deviations and words from the training rows; several processes learn from the rows of all."""
+        with together(processes):  # before any exchange: the others would wait for a process that has failed
+            if not isinstance(self.max_categories, int) or self.max_categories < 2:
+                expected = "a whole number of at least 2, the most columns for one category"
+                raise bad_value("max_categories", self.max_categories, expected)
+            inputs = read_inputs(X)
+            facts = self.learn(
+                inputs, read_weights(sample_weight, inputs.n_rows, "sample_weight", scale=processes is None)
             )
-        inputs = read_inputs(X)
-        facts = self.learn(inputs, read_weights(sample_weight, inputs.n_rows, "sample_weight"))
+        if processes is not None:
+            facts = joined_facts(processes.gather(facts))
         self.columns_ = tuple(each.column(self.max_categories, scale=self.scale) for each in facts)
         return self
 
@@ -98,10 +117,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for rows in inputs.blocks():
             block = inputs if inputs.n_rows == rows.stop - rows.start else inputs.take(rows)
             facts = self._learn_block(block, names, spelled, weights[rows])
-            if found:
-                for whole, part in zip(found, facts, strict=True):
-                    whole.join(part)
-            found = found or facts
+            found = joined_facts([found, facts]) if found else facts
         self._warn_of_rounding(inputs, chosen)  # after reading, which raises for numbers that no float can hold
         return found
 

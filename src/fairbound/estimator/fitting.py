@@ -11,13 +11,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from fairbound._errors import together
 from fairbound._journal import digest
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
@@ -35,6 +36,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
+from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import (
     Parameters,
     ProgressPrinter,
@@ -47,17 +49,17 @@ from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
 from fairbound.estimator.scores import fit_scores, moved_columns
+from fairbound.estimator.shared import NO_FORECAST, joined_classes, shared_rows, with_cells
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook
 from fairbound.estimator.watched import Watched, present_logits, validation_loss, watched_columns
 from fairbound.evaluation import Forecast
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, decision_indicators
+from fairbound.fairness import Constraint, as_constraints, decide, decision_indicators
 from fairbound.training import (
     Assessment,
     Effort,
     FrontierPoint,
-    GapSums,
     Passes,
     TrainingProblem,
     TrainingResult,
@@ -80,23 +82,27 @@ class Fitting:
     """
 
     def __init__(self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, model: Any = None) -> None:
-        self.params, self.data, self.passes = params, data, passes
+        self.params, self.passes = params, passes
+        processes = passes.processes
+        data, cells, own = with_cells(params, data, processes)
+        self.data, self.classes = data, joined_classes(data, processes)
         self.constraints = as_constraints(params.constraints)
-        cells = Cells.build(
-            data.y, data.groups, weights=data.cell_weights, groups=params.groups.combine, pos_label=params.pos_label
-        )
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)  # before small groups are left out: their groups are known
         if self.constraints:
-            cells, self.small = settle_small_groups(
-                cells, self.constraints, params.groups.small, params.groups.min_size
-            )
+            with together(processes):
+                cells, self.small = settle_small_groups(
+                    cells, self.constraints, params.groups.small, params.groups.min_size
+                )
         self.cells = cells
+        self.own = cells if own is None else replace(own, groupings=cells.groupings)
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
-        self.encoder = encoder if model is not None else fitted_encoder(params, data)
-        self.Z: Any = encode(self.encoder, data.inputs)
+        seed = seed if processes is None else processes.gather(seed)[0]
+        self.encoder = encoder if model is not None else fitted_encoder(params, data, processes)
+        with together(processes):
+            self.Z: Any = encode(self.encoder, data.inputs)
         self.input_names = encoded_names(self.encoder, data.inputs, self.Z.shape[1])
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
         self.base = fit_scores(params, data, cells, self.encoder, seed, stacklevel=3)
@@ -114,7 +120,7 @@ class Fitting:
             else first_model(
                 params.module,
                 params.hidden,
-                shape=self.Z.shape,
+                shape=(len(cells), self.n_inputs),
                 n_labels=cells.n_labels,
                 seed=seed,
                 generator=self.generator,
@@ -122,8 +128,21 @@ class Fitting:
             )
         )
         self.Z = model_inputs(self.model, self.Z)
-        self.loss_weights: Any = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[cells.labels]
-        if self.base is not None and not len(params.hidden) and self.base.stays(float(params.threshold)):
+        self.loss_weights = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
+        self.objective = Objective.of(params.objective)
+        self.objective.check(cells.n_labels, params.loss.class_weight)
+        self.stakes: Stakes | None = None
+        if self.objective.has_stakes:
+            given = self.own.labels, self.data.loss_weights, self.data.gains
+            self.stakes = self.objective.stakes(*given, cells.n_labels, passes.sum)
+            self.loss_weights = self.stakes.weights
+            self.own = replace(self.own, targets=self.stakes.targets)
+            self.cells = self.own if own is None else self.cells
+        self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
+        if processes is not None:
+            use_double(self.model)  # in single precision the sums would depend on how the rows are divided
+            self.rows = {"X": shared_rows(self.Z, cells, self.own, self.loss_weights, processes)}
+        if self.base is not None and not len(params.hidden) and self._stays:
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
         try_model(self.model, self.Z)
@@ -154,16 +173,11 @@ class Fitting:
             return
         check_floors(self.params.groups.no_group_worse, self.cells)
         options: dict[str, Any] = {"effort": self._effort(), "generator": self.generator}
-        free = fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
+        free = fit(self._pose(()), **self.rows, **options)
         use_double(self.model)
         self.floors = floors_of(self._count(free.assessment).counts, self.cells, lifted)
         self.constraints += self.floors
         self.problem = self._pose(self.constraints)
-
-    @cached_property
-    def classes(self) -> NDArray[Any]:
-        """The sorted labels, in their original type."""
-        return np.unique(self.data.y)
 
     def run(self, validation: Data | None = None, calibration: Data | None = None) -> FitResult:
         """Train, count the decisions, and return the record.  With calibration rows, train for `confidence`."""
@@ -176,14 +190,13 @@ class Fitting:
             self.passes.others = digest(eval_inputs, cells.index, cells.weights, validation.loss_weights)
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
-            "loss_weights": self.loss_weights,
-            "objective": self.params.objective,
+            "objective": self.objective.of_training,
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
         asked = len(self.constraints) - len(self.floors)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
-        of_folds = {"objective": self.params.objective, "effort": replace(self._effort(), epochs=0)}
+        of_folds = {"objective": self.objective.of_training, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
@@ -191,8 +204,7 @@ class Fitting:
                 options["judge"] = partial(
                     validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
                 )
-            precise = {"precision": np.float64, **options}
-            result = fit(self.problem, self.Z, generator=self.generator, **precise)
+            result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
             probability = stated_probability(self.params.margin)
             if probability is not None:
                 result = outlook.tighten(result, probability, options["callback"])
@@ -206,7 +218,9 @@ class Fitting:
         if choice is not None:
             record = with_certificate(record, choice)
         forecast = None
-        if self.params.training.forecast:
+        if self.passes.processes is not None:
+            forecast = Forecast(reason=NO_FORECAST) if self.constraints else None
+        elif self.params.training.forecast:
             forecast = outlook.forecast(result) if calibrated is None else calibrated()
         record = replace(record, forecast=forecast, margin=outlook.margin)
         facts.warn(record, stacklevel=4)
@@ -215,13 +229,12 @@ class Fitting:
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Train for several bounds of one limit; return the fit and the record of each, from loose to strict."""
         progress = ProgressPrinter(int(self.params.verbose))
-        options = {"objective": self.params.objective, "effort": self._effort()}
+        options = {"objective": self.objective.of_training, "effort": self._effort()}
         points = frontier(
             self.problem,
-            self.Z,
-            bounds,
+            bounds=bounds,
             position=position,
-            loss_weights=self.loss_weights,
+            **self.rows,
             precision=np.float64,
             generator=self.generator,
             callback=one_callback(self.params.callbacks, progress),
@@ -239,6 +252,8 @@ class Fitting:
         return found
 
     def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:
+        if self.passes.processes is not None:
+            return [Forecast(reason=NO_FORECAST)] * len(points)
         if not self.params.training.forecast:
             return [None] * len(points)
         asked = len(self.constraints) - len(self.floors)
@@ -254,7 +269,10 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
-        if self.params.loss.class_weight is not None and result.free is not None:
+        reached = None
+        if self.stakes is not None:
+            reached = self.stakes.reached(self.objective.text, result.assessment, result.free)
+        if self._weighs_classes and result.free is not None:
             result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
@@ -265,13 +283,25 @@ class Fitting:
             there = decide(logits(self.model, eval_inputs, self.cells.n_labels), self.problem.threshold)
         facts = self._facts(result, assessment)
         notes = [*notes, *facts.notes(), *([floors_in_words(self.floors)] if self.floors else [])]
-        said = facts.message(replace(result, assessment=assessment))
-        return self._record(result, assessment, watched, there, notes, said), facts
+        if self.passes.processes is not None:
+            notes.append(f"{self.passes.processes.count} processes shared the fit, each with its own rows.")
+        said = facts.message(replace(result, assessment=assessment), reached)
+        record = self._record(result, assessment, watched, there, notes, said)
+        return replace(record, reached=reached), facts
+
+    @property
+    def _weighs_classes(self) -> bool:
+        """Whether the accuracies of training have other weights than those of the rows, which are then counted."""
+        return self.params.loss.class_weight is not None or self.stakes is not None
 
     def _effort(self) -> Effort:
         """Return the stated effort; a model that starts as a base is not trained without limits."""
-        stays = self.base is not None and self.base.stays(self.problem.threshold)
-        return replace(self.params.training, free=False) if stays else self.params.training
+        return replace(self.params.training, free=False) if self._stays else self.params.training
+
+    @property
+    def _stays(self) -> bool:
+        """Whether only limits may change the decisions of the base."""
+        return self.base is not None and not self.objective.has_stakes and self.base.stays(float(self.params.threshold))
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the model for rows that are not trained on."""
@@ -311,24 +341,19 @@ class Fitting:
 
     def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
-        weights, right = self.data.loss_weights, decisions == self.cells.labels
-        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
-            of_classes = np.bincount(self.cells.labels, weights)
+        weights, right, add = self.data.loss_weights, decisions == self.own.labels, self.passes.sum
+        if self._weighs_classes:
+            of_classes = add(np.bincount(self.own.labels, weights, self.cells.n_labels))
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
+        accurate, total = add(np.array([weights[right].sum(), weights.sum()])).tolist()
         return replace(
             assessment,
-            accuracy=float(weights[right].sum() / weights.sum()),
-            counts=self.cells.sums(decision_indicators(decisions, self.cells.outcomes)),
+            accuracy=accurate / total,
+            counts=add(self.own.sums(decision_indicators(decisions, self.cells.outcomes))),
         )
 
-    def _gap_sums(self, system: ConstraintSystem) -> GapSums:
-        return gap_sums(system, self._outputs()[0])
-
-    def _decided(self) -> NDArray[np.int64]:
-        return count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels)
-
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
-        decided = self._decided()
+        decided = self.passes.sum(count_rows(self.own.of_rows(self.decisions()), self.cells.n_labels))
         labelled = count_rows(self.cells.of_rows(self.cells.labels), self.cells.n_labels, self.cells.counts)
         free = None if result.free is None else result.free.counts
         return FitFacts(
@@ -352,6 +377,7 @@ class Fitting:
         message: str,
     ) -> FitResult:
         measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
+        surrogates, gaps = map(self.passes.sum, gap_sums(assessment.system, self.own, self._outputs()[0]))
         return FitResult(
             status=result.status,
             message=message,
@@ -364,7 +390,7 @@ class Fitting:
             objective=assessment.objective,
             least_loss=result.least_loss,
             kkt_residual=None if result.kkt is None else result.kkt.largest,
-            limits=limit_results(result, assessment, measured, self._gap_sums(assessment.system)),
+            limits=limit_results(result, assessment, measured, (surrogates, gaps)),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,
             missing=self.missing,

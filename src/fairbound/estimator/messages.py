@@ -17,6 +17,7 @@ from fairbound.sqp import Status
 from fairbound.training import Effort, RateSupport, TrainingResult
 
 if TYPE_CHECKING:
+    from fairbound.estimator.objectives import Reached
     from fairbound.estimator.result import FitResult
 
 CLEARLY_UNLIKELY = 1 / 3
@@ -70,10 +71,10 @@ class FitFacts:
     handfuls: tuple[RateSupport, ...] = ()
     erased: tuple[int, ...] = ()
 
-    def message(self, result: TrainingResult) -> str:
+    def message(self, result: TrainingResult, reached: Reached | None = None) -> str:
         """Return what was reached, in a sentence or two."""
         if result.status in OPTIMALITY:
-            return self._reached(result)
+            return self._reached(result, reached)
         if not self.constraints and result.status is Status.DEGENERATE:
             return "The result is no better than a constant prediction."
         if self.stopped and result.status in (Status.MAX_ITERATIONS, Status.INFEASIBLE):
@@ -132,7 +133,10 @@ class FitFacts:
             f"{' '.join([f'{self._decisions()}{positive}.', *self._erasures(), self._advice()])}"
         )
 
-    def _reached(self, result: TrainingResult) -> str:
+    def _reached(self, result: TrainingResult, reached: Reached | None) -> str:
+        if reached is not None:
+            said = "The model is trained." if not self.constraints else "All limits are kept on the training rows."
+            return f"{said} {reached.in_words}"
         accuracy = f"{result.assessment.accuracy:.2%}"
         if not self.constraints:
             return f"The model is trained. Accuracy {accuracy}."

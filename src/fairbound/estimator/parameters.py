@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from fairbound._errors import InputError, InputTypeError, argument
+from fairbound._errors import InputError, InputTypeError
 from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training, refuse_conflicts
 from fairbound._settings import Settings, check_parameter, check_settings, declared_settings, nested_parameters
 from fairbound._words import did_you_mean
@@ -111,31 +111,6 @@ def refuse_together(params: Parameters, bounds: Sequence[float] = ()) -> None:
 def present_processes(estimator: Any) -> Processes | None:
     """Return the processes that share a fit, if there are several."""
     return found_processes() if Training.of(estimator.training).distributed == "auto" else None
-
-
-def need_all_rows(setting: Any) -> InputError:
-    """Return the error of a setting that needs all rows in one process."""
-    return InputError(
-        "{setting} needs all rows in one process, but several processes share this fit.",
-        "Leave it out, or fit in one process with {training.distributed='off'}.",
-        setting=setting,
-    )
-
-
-def check_shared(params: Parameters, given: Mapping[str, Any]) -> None:
-    """Raise an error for a parameter, or an argument of `fit`, that needs all rows in one process."""
-    needs: dict[str, Any] = {
-        "base": params.base.classifier is not None,
-        "confidence": params.confidence is not None,
-        "margin": params.margin is not None,
-        "training.early_stopping": params.training.early_stopping,
-        "training.warm_start": params.training.warm_start,
-        "encoder": not (params.encoder is None or type(params.encoder).__name__ in ("str", "TableEncoder")),
-        **{name: value is not None for name, value in given.items()},
-    }
-    for name, stated in needs.items():
-        if stated:
-            raise need_all_rows(argument(name))
 
 
 def check_early_stopping(params: Parameters, eval_set: Any) -> None:

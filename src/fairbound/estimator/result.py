@@ -22,6 +22,7 @@ from fairbound.data import make_frame
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.messages import OPTIMALITY
+from fairbound.estimator.objectives import Reached
 from fairbound.estimator.reached import (
     SHOWN_RATES,
     GroupResult,
@@ -84,6 +85,8 @@ class FitResult:
     notes : tuple of str
     base : BaseResult or None
         With a base: the origin of its scores, its accuracy and measures, and the differences between it and the model.
+    reached : Reached or None
+        With an objective such as a cost: its value, that of the best constant and that without limits.
     iterations : list of dict
         The numbers of each iteration; `history` is the same as a table.
     """
@@ -116,6 +119,7 @@ class FitResult:
     kkt_residual: float | None = None
     notes: tuple[str, ...] = ()
     base: BaseResult | None = None
+    reached: Reached | None = None
     iterations: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
@@ -218,7 +222,8 @@ class FitResult:
                 ("training rows", count(self.rows)),
                 *([("positive label", str(self.pos_label))] if self.pos_label is not None else []),
                 ("accuracy", accuracy),
-                ("gain over the best constant", f"{100 * self.gain:+.2f} points"),
+                *([("gain over the best constant", f"{100 * self.gain:+.2f} points")] if self.reached is None else []),
+                *([(self.reached.name, self.reached.compared)] if self.reached is not None else []),
                 ("loss", number(self.loss, 4) + self._least_loss()),
                 *([("optimality", OPTIMALITY[self.status])] if self.status in OPTIMALITY else []),
                 *([("KKT residual", self._residual())] if self.kkt_residual is not None else []),

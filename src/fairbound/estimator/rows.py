@@ -14,6 +14,7 @@ from fairbound._weights import scale_weights
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.targets import read_labels, read_weights
 from fairbound.fairness import Division, as_constraints, refuse_contradictions
@@ -26,7 +27,8 @@ class Data:
     """Checked rows: the inputs without the group columns, labels, groups and weights.
 
     `base_weights` are the sample weights as given, because a base may depend on their unit.  `positions` are the row
-    numbers in X, of which some rows may have been removed.
+    numbers in X, of which some rows may have been removed.  `gains` are those of both decisions, (n, 2), if
+    the objective is a profit.
     """
 
     inputs: Inputs
@@ -39,6 +41,7 @@ class Data:
     base_weights: Floats
     positions: NDArray[np.intp]
     base_score: Floats | None = None
+    gains: Floats | None = None
 
     def take(self, rows: NDArray[np.intp]) -> Data:
         """Return some of the rows."""
@@ -54,6 +57,7 @@ class Data:
             self.base_weights[rows],
             self.positions[rows],
             None if self.base_score is None else self.base_score[rows],
+            None if self.gains is None else self.gains[rows],
         )
 
     def divide(self, division: Division) -> Data:
@@ -71,8 +75,13 @@ def read_data(
     sample_weight: Any,
     constraint_weight: Any,
     base_score: Any = None,
+    *,
+    further: bool = False,
 ) -> Data:
-    """Read the rows of a fit; remove those that count neither in the loss nor in a limit."""
+    """Read the rows of a fit; remove those that count neither in the loss nor in a limit.
+
+    With `further`, the rows are not trained on, so they need no gains.
+    """
     name = type(params).__name__
     if isinstance(params.constraints, Iterator):
         raise TypeError("constraints= is an iterator, which can be read only once: give a list or a tuple.")
@@ -93,7 +102,8 @@ def read_data(
         cell_weights = loss_weights if stated == "same" else np.ones(inputs.n_rows)
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
-    left = () if params.groups.as_input else columns
+    objective = Objective.of(params.objective)
+    left = (*(() if params.groups.as_input else columns), *objective.places(inputs))
     scores = (
         None
         if base_score is None
@@ -110,6 +120,7 @@ def read_data(
         base_weights,
         np.arange(inputs.n_rows),
         scores,
+        None if further else objective.read_gains(inputs),
     )
     counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
     if len(counted) == inputs.n_rows:
@@ -151,7 +162,7 @@ def read_further(
     if groups is None and not training.group_columns and len(as_constraints(params.constraints)):
         raise ValueError(f"{name} needs groups, too: give {name}=(X, y, groups).")
     scores = rows[3] if len(rows) > 3 else None
-    data = read_data(params, there, rows[1], groups, None, constraint_weight="none", base_score=scores)
+    data = read_data(params, there, rows[1], groups, None, constraint_weight="none", base_score=scores, further=True)
     return replace(data, groups=_coded_alike(name, data.groups, training.groups))
 
 

@@ -1,261 +1,81 @@
-"""Fit a model to the rows of several processes: each has its own rows.
+"""What several processes agree on before a fit: the weights, the cells, and the encoding of the columns.
 
-The processes agree on labels, groups, their numbers of rows, and the encoding of the columns; none sees the rows of
-another.  Everything is a sum over chunks.  Decisions are counted in chunks, too, as `predict` makes them.
+Each process has its own rows, and none sees the rows of another.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from fairbound._errors import InputError, together
+from fairbound._errors import InputError, Message, argument
 from fairbound._values import as_array
-from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder
-from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.fitting import Fitting
-from fairbound.estimator.groups import count_missing
-from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.models import first_model, logits, new_generator, use_double
-from fairbound.estimator.parameters import (
-    Parameters,
-    ProgressPrinter,
-    check_shared,
-    checked,
-    checked_resume,
-    class_weights,
-    one_callback,
-)
-from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, read_data
-from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
-from fairbound.estimator.targets import warn_if_guessed
-from fairbound.evaluation import Forecast
-from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
-from fairbound.training import (
-    Assessment,
-    GapSums,
-    MatrixRows,
-    Passes,
-    Rows,
-    SweepTotals,
-    fit,
-    gap_sums_of_rows,
-    resumed,
-)
+from fairbound.estimator.parameters import Parameters
+from fairbound.estimator.rows import Data
+from fairbound.fairness import Cells, is_divided
+from fairbound.training import MatrixRows
 
 if TYPE_CHECKING:
     from fairbound.training import Processes, SharedRows
 
-Floats = NDArray[np.float64]
-
-CHUNK_ROWS = 2**16
-"""Rows that are decided at once."""
+NO_FORECAST = "the rows are in several processes, and a forecast needs them in one."
 
 
-class SharedFitting(Fitting):
-    """The state of one fit to the rows of all processes."""
-
-    def __init__(self, params: Parameters, prepared: PreparedShard, passes: Passes) -> None:
-        self.params, self.prepared, self.passes = params, prepared, passes
-        self.constraints = as_constraints(params.constraints)
-        refuse_contradictions(self.constraints)
-        cells = prepared.cells
-        if params.pos_label is None:
-            warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=4)
-        self.small: tuple[SmallGroup, ...] = ()
-        self.missing = count_missing(cells)
-        if self.constraints:
-            with together(passes.processes):
-                policy = params.groups.small, params.groups.min_size
-                cells, self.small = settle_small_groups(cells, self.constraints, *policy)
-        self.cells = cells
-        seed = int(check_random_state(params.random_state).randint(2**31 - 1))
-        if passes.processes is not None:
-            seed = passes.processes.gather(seed)[0]
-        self.encoder = prepared.encoder(params)
-        self.input_names = prepared.input_names(self.encoder)
-        self.base, self.n_inputs = None, prepared.n_inputs
-        self.Z, self.loss_weights = prepared.training, None  # the rows have their weights
-        self.generator = new_generator(params, seed)
-        self.model = first_model(
-            params.module,
-            params.hidden,
-            shape=(len(cells), self.n_inputs),
-            n_labels=cells.n_labels,
-            seed=seed,
-            generator=self.generator,
+def check_shared(params: Parameters, data: Data, given: Mapping[str, Any]) -> None:
+    """Raise an error for a parameter, an argument of `fit`, or groups that need all rows in one process."""
+    needs: dict[str, Any] = {
+        "base": params.base.classifier is not None,
+        "confidence": params.confidence is not None,
+        "margin": params.margin is not None,
+        "training.early_stopping": params.training.early_stopping,
+        "training.warm_start": params.training.warm_start,
+        "encoder": not (params.encoder is None or type(params.encoder).__name__ in ("str", "TableEncoder")),
+        **{name: value is not None for name, value in given.items()},
+    }
+    found = [argument(name) for name, stated in needs.items() if stated]
+    divided = [name for name, values in (data.groups or {}).items() if is_divided(values)]
+    found += [Message("The column {column!r} of probabilities of groups", column=name) for name in divided]
+    if found:
+        raise InputError(
+            "{setting} needs all rows in one process, but several processes share this fit.",
+            "Leave it out, or fit in one process with {training.distributed='off'}.",
+            setting=found[0],
         )
-        use_double(self.model)  # in single precision the sums would depend on how the rows are divided
-        self.problem = self._pose(self.constraints)
-        self.classes = prepared.classes
-        self._add_floors()
 
-    def train(self) -> FitResult:
-        """Train, count the decisions, and return the record."""
-        progress = ProgressPrinter(int(self.params.verbose))
-        result = fit(
-            self.problem,
-            self.Z,
-            effort=self._effort(),
-            generator=self.generator,
-            objective=self.params.objective,
-            precision=np.float64,
-            callback=one_callback(self.params.callbacks, progress),
+
+def shared_rows(
+    Z: Any, cells: Cells, own: Cells, loss_weights: NDArray[np.float64], processes: Processes
+) -> SharedRows:
+    """Return the encoded rows of this process, with its `own` cells, as a part of those of all."""
+    from fairbound.training import SharedRows
+
+    rows = MatrixRows.build(Z, own, loss_weights=loss_weights, dtype=None)
+    return SharedRows.build(rows, float(loss_weights.sum()), cells.sizes, cells.n_labels, processes)
+
+
+def joined_classes(data: Data, processes: Processes | None) -> NDArray[Any]:
+    """Return the sorted labels of all processes, in their original type."""
+    own = np.unique(data.y)
+    return own if processes is None else np.unique(np.concatenate(processes.gather(own)))
+
+
+def with_cells(params: Parameters, data: Data, processes: Processes | None) -> tuple[Data, Cells, Cells | None]:
+    """Return the rows, the cells of all processes and, if there are several, those of this one's rows."""
+    if processes is None:
+        cells = Cells.build(
+            data.y, data.groups, weights=data.cell_weights, groups=params.groups.combine, pos_label=params.pos_label
         )
-        progress.close()
-        record, facts = self._finish(result)
-        forecast = Forecast(reason=self.prepared.no_forecast) if self.constraints else None
-        record = replace(record, forecast=forecast, notes=(*record.notes, self.prepared.note))
-        facts.warn(record, stacklevel=4)
-        return record
-
-    def _logits(self, rows: Rows) -> Iterator[tuple[Any, Floats]]:
-        """Yield each chunk with its logits, computed as `predict` does."""
-        for chunk in rows.in_double().chunks(CHUNK_ROWS):
-            yield chunk, logits(self.model, chunk.X, self.cells.n_labels)
-
-    def _totals(self) -> SweepTotals:
-        rows, cells = self.prepared.counted, self.cells
-        totals = SweepTotals(
-            self.problem.loss, (), cells.outcomes, rows, threshold=self.problem.threshold, n_parameters=0
-        )
-        self._decided_rows = np.zeros(cells.n_labels, dtype=np.int64)
-        for chunk, z in self._logits(rows):
-            decisions = decide(z, self.problem.threshold)
-            totals.add_decisions(chunk, decisions)
-            self._decided_rows += np.bincount(decisions, minlength=cells.n_labels)
-        totals.flat[:] = self.passes.sum(totals.flat)
-        self._decided_rows = self.passes.sum(self._decided_rows)
-        return totals
-
-    def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
-        assert decisions is None, "there is no base, whose decisions would be counted"
-        rows, sweep = self.prepared.counted, self._totals().sweep(gradients=False)
-        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
-            assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
-        return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
-
-    def _decided(self) -> NDArray[np.int64]:
-        return self._decided_rows
-
-    def _gap_sums(self, system: ConstraintSystem) -> GapSums:
-        first, second = gap_sums_of_rows(system, self.prepared.training, self._logits(self.prepared.training))
-        return self.passes.sum(first), self.passes.sum(second)
-
-
-def fit_shared(
-    estimator: Any,
-    processes: Processes,
-    X: Any,
-    y: Any,
-    sensitive_features: Any,
-    sample_weight: Any,
-    resume: Any,
-    given: Mapping[str, Any],
-) -> Any:
-    """Fit the estimator to the rows of all processes.  Each process passes its own rows; all get the same model."""
-    started = time.perf_counter()
-    with processes.together():
-        params = checked(estimator)
-        check_shared(params, given)
-        inputs = read_inputs(X)
-        data = read_data(params, inputs, y, sensitive_features, sample_weight, None)
-        divided = [name for name, values in (data.groups or {}).items() if is_divided(values)]
-        if divided:
-            raise InputError(
-                "The groups of {column!r} are probabilities, but these need a fit in one process.",
-                "Give one group for each row, or use {training.distributed='off'} for the rows of this process alone.",
-                column=divided[0],
-            )
-    prepared = PreparedShard(params, data, processes)
-    with resumed(checked_resume(params, resume), processes) as passes:
-        fitting = SharedFitting(params, prepared, passes)
-        result = fitting.train()
-    return estimator._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
-
-
-class PreparedShard:
-    """The rows of this process, with the labels, cells and encoding that all processes share.
-
-    Parameters
-    ----------
-    params : Parameters
-    data : Data
-        The rows of this process.
-    processes : Processes
-    """
-
-    no_forecast = "the rows are in several processes, and a forecast needs them in one."
-
-    def __init__(self, params: Parameters, data: Data, processes: Processes) -> None:
-        data = with_agreed_weights(params, data, processes)
-        self.data, self.processes = data, processes
-        self.classes: NDArray[Any] = np.unique(np.concatenate(processes.gather(np.unique(data.y))))
-        self.cells, index = shared_cells(params, data, processes)
-        self._encoder = self._agreed_encoder(params)
-        with processes.together():
-            Z = encode(self._encoder, data.inputs)
-        self.n_inputs = Z.shape[1]
-        own = replace(
-            self.cells,
-            index=index,
-            labels=index % self.cells.n_labels,
-            weights=data.cell_weights,
-            counts=None,
-            lightest=None,
-        )
-        # Double precision, so that the sums do not depend on the division of the rows.
-        rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=np.float64)
-        self.training = self.counted = self._shared(rows, data.loss_weights)
-        factors = class_weights(params.loss.class_weight, self.cells)
-        if len({*factors.tolist()}) > 1:
-            weights = data.loss_weights * factors[own.labels]
-            weighted = (weights / weights.sum())[rows.positions]
-            self.training = self._shared(replace(rows, loss_weights=weighted), weights)
-
-    def _shared(self, rows: MatrixRows, weights: NDArray[np.float64]) -> SharedRows:
-        from fairbound.training import SharedRows
-
-        return SharedRows.build(rows, float(weights.sum()), self.cells.sizes, self.cells.n_labels, self.processes)
-
-    @property
-    def note(self) -> str:
-        """Return how the rows were divided."""
-        return f"{self.processes.count} processes shared the fit, each with its own rows."
-
-    def input_names(self, encoder: Any) -> list[str]:
-        """Return the names of the inputs of the model."""
-        return encoded_names(encoder, self.data.inputs, self.n_inputs)
-
-    def encoder(self, params: Parameters) -> Any:  # noqa: ARG002  # the form of `PreparedRows`
-        """Return the encoder that all processes have agreed on."""
-        return self._encoder
-
-    def _agreed_encoder(self, params: Parameters) -> Any:
-        with self.processes.together():  # before any exchange: the others would wait for a process that has failed
-            encoder = fitted_encoder(params, self.data)
-            learnt = None if encoder is None else encoder.learn(self.data.inputs, self.data.loss_weights)
-        if encoder is None:
-            return None
-        assert isinstance(encoder, TableEncoder)
-        facts, *others = self.processes.gather(learnt)
-        for other in others:
-            if len(other) != len(facts):
-                raise ValueError(
-                    f"One process has {len(facts)} columns, another {len(other)}: give all of them the same columns."
-                )
-            for mine, theirs in zip(facts, other, strict=True):
-                mine.join(theirs)
-        encoder.columns_ = tuple(each.column(encoder.max_categories, scale=encoder.scale) for each in facts)
-        return encoder
+        return data, cells, None
+    data = with_agreed_weights(params, data, processes)
+    cells, index = shared_cells(params, data, processes)
+    labels = index % cells.n_labels
+    own = replace(cells, index=index, labels=labels, weights=data.cell_weights, counts=None, lightest=None)
+    return data, cells, own
 
 
 def with_agreed_weights(params: Parameters, data: Data, processes: Processes) -> Data:

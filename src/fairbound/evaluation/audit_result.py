@@ -12,10 +12,12 @@ from fairbound._json import as_json
 from fairbound._text_tables import data_frame, page_as_html, page_as_text
 from fairbound._words import lookup
 from fairbound.evaluation.audit_page import audit_notes, audit_page
+from fairbound.evaluation.audit_plot import plot_rate
 from fairbound.evaluation.audit_records import GroupAudit, MeasureAudit, Undefined, find_group
 from fairbound.evaluation.ll144 import LL144Tables, RateKind, ll144_tables
 from fairbound.evaluation.score_records import ScoreAudit
 from fairbound.evaluation.significance import INTERVALS, SelectionTest, Significance, compare_selections, notes_on
+from fairbound.fairness import NAMES_IN_FAIRLEARN
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Audit:
 
     def measure(self, name: str, grouping: str | None = None, label: Hashable | None = None) -> MeasureAudit:
         """Return a measure by name; `grouping` and `label` are needed if there are several."""
+        name = NAMES_IN_FAIRLEARN.get(name, name)
         lookup({each.measure: each for each in self.measures}, name, "measure")
         named = [each for each in self.measures if each.measure == name]
         found = [each for each in named if grouping in (None, each.grouping) and label in (None, each.label)]
@@ -174,6 +177,10 @@ class Audit:
                 for name, estimate in rates.items()
             ]
         )
+
+    def plot(self, rate: str = "selection_rate", *, label: Hashable | None = None, ax: Any = None) -> Any:
+        """Draw a rate of every group with its interval, with matplotlib; return the axes."""
+        return plot_rate(self.groups, rate, label, ax)
 
     def __str__(self) -> str:
         return page_as_text(*audit_page(self))

@@ -32,6 +32,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from numbers import Real
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,24 +44,21 @@ from fairbound.fairness import GroupSums, RateFunction, evaluate
 FloatArray = NDArray[np.float64]
 
 
-class Statistic:
+class Statistic(Protocol):
     """A measured rate with confidence bounds: `Share`, `WeightedShare`, or `MonotoneRate`."""
 
-    n_rates = 1
+    n_rates: ClassVar[int] = 1
     """Number of intervals from which the bounds are computed, for Bonferroni's correction."""
 
     @property
     def value(self) -> float:
         """Return the observed rate; NaN without rows."""
-        raise NotImplementedError
 
     def lower(self, level: float) -> float:
         """Return a lower bound that is wrong with probability at most `level`."""
-        raise NotImplementedError
 
     def upper(self, level: float) -> float:
         """Return an upper bound that is wrong with probability at most `level`."""
-        raise NotImplementedError
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return both bounds, where each of the `n_rates` intervals is wrong with probability at most `level`."""
@@ -68,11 +66,9 @@ class Statistic:
 
     def complement(self) -> Statistic:
         """Return one minus the rate: the share of the other rows."""
-        raise NotImplementedError
 
     def scaled(self, factor: float) -> Statistic:
         """Return the same rate on `factor` times as many rows."""
-        raise NotImplementedError
 
 
 def check_confidence(confidence: float) -> float:
@@ -215,7 +211,7 @@ class MonotoneRate(Statistic):
     observed: float
     shares: tuple[Statistic, ...]
     two_classes: bool
-    n_rates = 3
+    n_rates: ClassVar[int] = 3
 
     @property
     def value(self) -> float:

@@ -103,7 +103,7 @@ class CategoryTable:
 class LL144Tables:
     """Selection or scoring rates and impact ratios by category, with the facts that are published with them.
 
-    `Audit.to_ll144` makes it.  Use `to_csv`, `to_markdown` or `to_html`, or `tables`.
+    `Audit.to_ll144` makes it.  Use `to_csv` or `to_html`, or `tables`.
 
     Attributes
     ----------
@@ -186,9 +186,8 @@ class LL144Tables:
         for table in self.tables:
             for each in table.categories:
                 note = "left out, under 2% of the data" if each.left_out else ""
-                lines.append(
-                    (table.grouping, each.name, each.applicants, each.selected, each.rate, each.impact_ratio, note)
-                )
+                counts = each.applicants, each.selected, each.rate, each.impact_ratio
+                lines.append((table.grouping, each.name, *counts, note))
             lines.append((table.grouping, UNKNOWN, table.unknown, "", "", "", "not in the rates"))
         lines += [("about", name, "", "", "", "", text) for name, text in self.facts.items()]
         written = io.StringIO()
@@ -215,18 +214,6 @@ class LL144Tables:
             for table in self.tables
         ]
         return [*found, TextTable("About", (), tuple(self.facts.items()), left=2)]
-
-    def to_markdown(self) -> str:
-        """Return tables, facts and notes as Markdown."""
-        *tables, _ = self.text_tables()
-        parts = []
-        for table in tables:
-            lines = [map(str.capitalize, table.header), ["---", *["---:"] * (len(table.header) - 1)]]
-            lines += [map(_marked, row) for row in table.rows]
-            rows = (f"| {' | '.join(line)} |" for line in lines)
-            parts.append("\n".join([f"## {_marked(table.title)}", "", *rows]))
-        parts.append("\n".join(f"- {name}: {_marked(text)}" for name, text in self.facts.items()))
-        return "\n\n".join([*parts, *map(_marked, self.notes)]) + "\n"
 
     def to_html(self) -> str:
         """Return tables, facts and notes as a fragment of HTML for a web page, without style or script."""
@@ -299,11 +286,3 @@ def _stated(fact: str | date | None, name: str) -> str | None:
         return (fact if isinstance(fact, date) else date.fromisoformat(fact)).isoformat()[:10]
     except (TypeError, ValueError):
         raise bad_value(name, fact, "a day such as 2026-03-31") from None
-
-
-def _marked(text: str) -> str:
-    """Escape text for a cell or a line of Markdown, where quotes have no meaning."""
-    flat = html.escape(visible(" ".join(text.split())), quote=False)
-    for mark in "\\`*_[]|#":
-        flat = flat.replace(mark, f"\\{mark}")
-    return flat

@@ -110,25 +110,27 @@ def read_decisions(
         others = [value for value in distinct if value != positive]
         negative = others[0] if others else 0 if positive == 1 else f"not {positive}"
         return selected.astype(np.int64), (negative, positive)
-    if set(distinct) <= {0, 1}:
-        distinct = [0, 1]
-    elif any(map(_is_score, distinct)):
+    if any(map(_is_score, distinct)):
         raise decisions.refused(
             "{decisions} has the values {values}, which look like scores.",
             "Give scores with {score=}, and decisions with {prediction=}.",
         )
-    elif len(distinct) <= 2:
-        # Of a single decision, everybody or nobody is selected.
-        pairs = [distinct] if len(distinct) == 2 else [[distinct[0], other] for other in _USUAL]
-        found = next((pair for pair in pairs if conventional_positive(pair) is not None), None)
-        if found is None:
-            raise decisions.refused(
-                "{decisions} has the values {values}, and there are no labels to compare them with.",
-                "Name the decision that selects with {positive_decision=}.",
-            )
-        distinct = sorted(found, key=lambda value: value == conventional_positive(found))
-    places = {value: place for place, value in enumerate(distinct)}
-    return decisions.codes({value: places[canonical(value)] for value in decisions.distinct}), tuple(distinct)
+    pair = tuple(distinct) if len(distinct) > 2 else _usual_pair(distinct)
+    if not pair:
+        raise decisions.refused(
+            "{decisions} has the values {values}, and there are no labels to compare them with.",
+            "Name the decision that selects with {positive_decision=}.",
+        )
+    return decisions.codes({value: pair.index(canonical(value)) for value in decisions.distinct}), pair
+
+
+def _usual_pair(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the pair (negative, positive) if convention decides, else nothing; one of the pair may be absent."""
+    if set(values) <= {0, 1}:
+        return 0, 1
+    pairs = [values] if len(values) == 2 else [[values[0], other] for other in _USUAL] if len(values) == 1 else []
+    found = next((pair for pair in pairs if conventional_positive(pair) is not None), ())
+    return tuple(sorted(found, key=lambda value: value == conventional_positive(found)))
 
 
 def read_two_values(
@@ -151,14 +153,11 @@ def read_two_values(
     distinct = by_kind({canonical(value) for value in given.distinct})
     low, high = known
     if high is None:
-        if positive is not None:
-            high = canonical(positive)
-        else:
-            high = 1 if set(distinct) <= {0, 1} else conventional_positive(distinct) if len(distinct) == 2 else None
-            low = 0 if high == 1 and set(distinct) <= {0, 1} else None
-        if high is None:
+        pair = _usual_pair(distinct) if positive is None else (None, canonical(positive))
+        if not pair:
             problem = "{decisions} has the values {values}."
             raise given.refused(problem, "Name the positive one with {argument}.", argument=argument(stated_by))
+        low, high = pair
     others = [value for value in distinct if value != high]
     low = others[0] if low is None and others else low
     strange = [value for value in others if value != low]
@@ -269,13 +268,12 @@ def _is_score(value: Any) -> bool:
 
 def by_kind(values: Iterable[Any]) -> list[Any]:
     """Return values of any kinds in a fixed order: numbers, then words, then others by their text."""
-
-    def order(value: Any) -> tuple[int, Any]:
-        if isinstance(value, bool | int | float):
-            return 0, value
-        return (1, value) if isinstance(value, str) else (2, str(value))
-
-    return sorted(values, key=order)
+    return sorted(
+        values,
+        key=lambda each: (
+            (0, each) if isinstance(each, bool | int | float) else (1 + (type(each) is not str), str(each))
+        ),
+    )
 
 
 def _in_words(values: Iterable[Any]) -> str:

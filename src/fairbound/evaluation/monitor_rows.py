@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from fairbound._values import exact_array, is_gap
 from fairbound.evaluation.intervals import sums_of_counts
-from fairbound.evaluation.tally import WHOLES, evaluate_counted
-from fairbound.fairness import RateFunction, is_divided, read_columns
+from fairbound.evaluation.tally import WHOLES
+from fairbound.fairness import RateFunction, evaluate, is_divided, read_columns
 
 MOST_BLOCKS = 200
 """Most blocks of a requirement in a batch.  Stakes are chosen once per block; more blocks would gain almost nothing."""
@@ -93,7 +93,7 @@ def _outcome_table(rate: RateFunction) -> tuple[NDArray[np.bool_], NDArray[np.fl
     label, decision = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
     sums = sums_of_counts(label * decision, (1.0 - label) * decision, label, 1.0 - label)
     whole = WHOLES[rate](sums)
-    return whole > 0, np.nan_to_num(evaluate_counted(rate, sums)) * whole
+    return whole > 0, np.nan_to_num(evaluate(rate, sums)) * whole
 
 
 def outcomes(rate: RateFunction, kinds: NDArray[np.int64]) -> NDArray[np.float64]:

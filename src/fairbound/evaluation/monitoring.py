@@ -41,7 +41,7 @@ from fairbound.evaluation.monitor_records import (
     evidence_text,
 )
 from fairbound.evaluation.monitor_rows import divide, group_rows, outcomes
-from fairbound.evaluation.monitor_state import MOST_POINTS, read_state, write_state
+from fairbound.evaluation.monitor_state import read_state, write_state
 from fairbound.evaluation.watching import (
     MOST_REQUIREMENTS,
     WatchedRequirement,
@@ -52,6 +52,9 @@ from fairbound.evaluation.watching import (
 from fairbound.fairness import Combine, Constraint, RateFunction, as_constraints
 
 Pair = tuple[Hashable, Hashable]
+
+MOST_POINTS = 400
+"""Largest number of points in the recorded history; when there are more, every second one is dropped."""
 
 LATE = (
     "Groups that appeared later are watched from then on: {groups}. If one of them is an earlier group in other words, "

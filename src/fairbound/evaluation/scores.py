@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fairbound._errors import InputError, argument, both_given
-from fairbound._values import as_array
+from fairbound._values import as_numbers
 from fairbound.evaluation.audit_records import Estimate
 from fairbound.evaluation.intervals import binomial_interval
 from fairbound.evaluation.score_records import QUANTILES, CalibrationBin, FloatArray, GroupScores, ScoreAudit
@@ -120,10 +120,7 @@ def _selected_by(scores: FloatArray, threshold: float | None) -> tuple[NDArray[n
 
 def check_scores(score: Any) -> FloatArray:
     """Return scores as numbers; raise an error for text, missing and infinite values."""
-    try:
-        values = np.asarray(score, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise _not_a_number(score) from None
+    values = as_numbers(score, argument("score"))
     if values.ndim != 1 or not len(values):
         raise InputError("{score=} must have one number per row, but has shape {shape}.", shape=values.shape)
     if not np.isfinite(values).all():
@@ -135,18 +132,6 @@ def check_scores(score: Any) -> FloatArray:
             row=row + 1,
         )
     return values
-
-
-def _not_a_number(score: Any) -> InputError:
-    """Return the error of scores that are not numbers, with the first of them."""
-    row, value = 0, score
-    for row, value in enumerate(as_array(score).tolist()):  # noqa: B007
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            break
-    problem = "{score=} has {value!r} in row {row}, which is not a number."
-    return InputError(problem, "Give a number for each row.", value=value, row=row + 1)
 
 
 def _group_scores(

@@ -104,7 +104,7 @@ class GroupCounts:
         return self._known[rate, monotone]
 
     def _count(self, rate: RateFunction, monotone: bool) -> CountedRate:
-        evaluated = [evaluate_counted(rate, sums) for sums in self.sums]
+        evaluated = [evaluate(rate, sums) for sums in self.sums]
         values = evaluated[:2][-1]
         if rate not in WHOLES:
             statistics = self._by_shares(rate, values) if monotone else None
@@ -129,14 +129,6 @@ class GroupCounts:
             MonotoneRate(rate, value, shares, self.two_classes)
             for value, shares in zip(values.tolist(), zip(*three, strict=True), strict=True)
         ]
-
-
-def evaluate_counted(rate: RateFunction, sums: GroupSums) -> np.ndarray:
-    """Return a rate of each group; NaN or infinite if it divides by zero."""
-    if rate not in WHOLES:
-        return evaluate(rate, sums)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return rate(sums)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fairbound.evaluation.intervals import sums_of_counts
 from fairbound.evaluation.score_records import FloatArray, ThresholdCurves
-from fairbound.evaluation.tally import WHOLES, evaluate_counted
-from fairbound.fairness import GroupSums, Measure, RateFunction
+from fairbound.evaluation.tally import WHOLES
+from fairbound.fairness import GroupSums, Measure, RateFunction, evaluate
 
 
 def threshold_curves(
@@ -55,7 +55,7 @@ def threshold_curves(
 
 def _where_defined(rate: RateFunction, sums: GroupSums) -> FloatArray:
     """Return the rate, NaN where it divides by zero."""
-    values = np.array(evaluate_counted(rate, sums), dtype=np.float64)
+    values = np.array(evaluate(rate, sums), dtype=np.float64)
     values[~(WHOLES[rate](sums) > 0) if rate in WHOLES else ~np.isfinite(values)] = math.nan
     return values
 

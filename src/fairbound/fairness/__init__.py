@@ -35,7 +35,7 @@ from fairbound.fairness.decisions import (
     softmax,
 )
 from fairbound.fairness.group_probabilities import holds_probabilities, is_divided, read_probabilities, with_unknown
-from fairbound.fairness.measures import MEASURES, Measure, resolve_measure
+from fairbound.fairness.measures import MEASURES, NAMES_IN_FAIRLEARN, Measure, resolve_measure
 from fairbound.fairness.rates import (
     RATES,
     RateFunction,
@@ -74,6 +74,7 @@ __all__ = [
     "CONSTRAINTS",
     "KEPT_TOLERANCE",
     "MEASURES",
+    "NAMES_IN_FAIRLEARN",
     "RATES",
     "SURROGATES",
     "AccuracyParity",

@@ -112,6 +112,8 @@ class Cells:
         The number of rows that each entry stands for; None for one each.
     lightest : float or None
         With `counts`: the least positive weight of a row.
+    targets : array of shape (n,), or None
+        The best decision about each row, which training aims at; None if it is the label.
     """
 
     index: NDArray[np.int64]
@@ -123,6 +125,7 @@ class Cells:
     division: Division | None = None
     counts: NDArray[np.int64] | None = None
     lightest: float | None = None
+    targets: NDArray[np.int64] | None = None
 
     @classmethod
     def build(
@@ -307,8 +310,15 @@ class Cells:
         weights, index, division = self.weights[rows], self.index[rows], self.division
         if division is not None:
             division = Division(division.rows[rows], division.shares[rows])
-        totals = np.bincount(index, weights, self.n_cells)
-        return replace(self, index=index, labels=self.labels[rows], weights=weights, totals=totals, division=division)
+        return replace(
+            self,
+            index=index,
+            labels=self.labels[rows],
+            weights=weights,
+            totals=np.bincount(index, weights, self.n_cells),
+            division=division,
+            targets=None if self.targets is None else self.targets[rows],
+        )
 
     def sums(self, values: NDArray[Any]) -> Floats:
         """Return weighted sums of values (n, O) over cells, (K, O).

@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairbound._words import lookup
 from fairbound.fairness.rates import (
     RATES,
@@ -30,6 +33,8 @@ from fairbound.fairness.rates import (
     uses_label,
 )
 from fairbound.fairness.surrogates import Linear, SmoothedStep, Surrogate
+
+Array = NDArray[np.float64]
 
 Interval = tuple[float, float]
 
@@ -77,8 +82,8 @@ class Measure:
 
     >>> def informedness(groups):
     ...     return true_positive_rate(groups) - false_positive_rate(groups)
-    >>> Measure("informedness_gap", (informedness,), "difference").scalar([0.5, 0.3, 0.4], [(0, 1)])
-    0.2
+    >>> Measure("informedness_gap", (informedness,), "difference").compare(np.array([0.5]), np.array([0.3]))
+    array([0.2])
     """
 
     name: str
@@ -114,36 +119,26 @@ class Measure:
         """Return True if the measure depends on labels, False if it depends on decisions and groups only."""
         return any(uses_label(rate) for rate in self.rates)
 
-    def scalar(self, rates: Sequence[float], pairs: Sequence[tuple[int, int]]) -> float:
-        """Return the reported value: the least ratio or the largest absolute difference over the compared pairs.
+    def compare(self, first: Array, second: Array) -> Array:
+        """Return the measure of each pair of rates: the smaller over the larger one, or the absolute difference.
 
         The ratio of two zero rates is 1: every δ satisfies δ·0 ≤ 0, and the largest δ is 1.
         """
-        if self.comparison == "ratio":
-            return min((_ratio(rates[a], rates[b]) for a, b in pairs), default=1.0)
-        return max((abs(rates[a] - rates[b]) for a, b in pairs), default=0.0)
+        if self.comparison != "ratio":
+            return np.abs(first - second)
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        return np.divide(low, high, out=np.ones_like(high), where=~(high <= 0))
 
     def interval(self, pairs: Sequence[tuple[Interval, Interval]]) -> Interval:
-        """Return the least and the largest reported value, given intervals for the two rates of each pair."""
-        furthest = [rates for a, b in pairs for rates in ((a[0], b[1]), (b[0], a[1]))]
-        apart, close = (
-            self.scalar([rate for rates in both for rate in rates], [(2 * i, 2 * i + 1) for i in range(len(both))])
-            for both in (furthest, [_nearest_rates(a, b) for a, b in pairs])
+        """Return the least and the largest value over all pairs, given intervals for the two rates of each pair."""
+        a, b = np.array(pairs, dtype=np.float64).transpose(1, 2, 0)
+        low, high = np.maximum(a[0], b[0]), np.minimum(a[1], b[1])
+        # If the intervals overlap, both rates may be equal; else the nearest rates are the facing ends.
+        close, apart = (
+            self.compare(np.minimum(low, high), low),
+            self.compare(np.append(a[0], b[0]), np.append(b[1], a[1])),
         )
-        return (apart, close) if self.comparison == "ratio" else (close, apart)
-
-
-def _nearest_rates(first: Interval, second: Interval) -> tuple[float, float]:
-    """Return the rates of two groups that are nearest to each other within their intervals."""
-    # If the intervals overlap, both rates may be equal; else the nearest rates are the facing ends.
-    if first[1] < second[0] or second[1] < first[0]:
-        return min(first[1], second[1]), max(first[0], second[0])
-    return max(first[0], second[0]), max(first[0], second[0])
-
-
-def _ratio(a: float, b: float) -> float:
-    low, high = min(a, b), max(a, b)
-    return 1.0 if high <= 0 else low / high
+        return (apart.min(), close.min()) if self.comparison == "ratio" else (close.max(), apart.max())
 
 
 def _built_in(
@@ -195,7 +190,18 @@ MEASURES: dict[str, Measure] = {
     )
 }
 
+NAMES_IN_FAIRLEARN = {
+    "demographic_parity_ratio": "disparate_impact",
+    "demographic_parity_difference": "demographic_parity",
+    "equal_opportunity_ratio": "equal_impact",
+    "equal_opportunity_difference": "equal_opportunity",
+    "equalized_odds_difference": "equalized_odds",
+}
+"""What fairlearn calls the same measures; limits and audits may use these names, too."""
+
 
 def resolve_measure(measure: str | Measure) -> Measure:
     """Return the measure of that name, or the `Measure` itself."""
-    return measure if isinstance(measure, Measure) else lookup(MEASURES, measure, "measure")
+    if isinstance(measure, Measure):
+        return measure
+    return lookup(MEASURES, NAMES_IN_FAIRLEARN.get(measure, measure), "measure")

@@ -285,18 +285,7 @@ class ConstraintSystem:
         return self._measured(self.rates(S))
 
     def _measured(self, rates: Array) -> list[float]:
-        numbers: list[list[float]] = [[] for _ in self.constraints]
-        for comparison in self.comparisons:
-            constraint = self.constraints[comparison.constraint]
-            measure = resolve_measure(constraint.measure)
-            part = rates[comparison.block.start : comparison.block.stop].tolist()
-            directed = isinstance(constraint.bound, tuple) or measure.comparison in ("value", "covariance")
-            if directed or any(math.isnan(part[a] - part[b]) for a, b in comparison.pairs):
-                found = [each.value for each in self._compared(comparison, part)]
-            else:
-                found = [measure.scalar(part, comparison.pairs)]  # faster than pair by pair: there may be thousands
-            numbers[comparison.constraint] += found
-        return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
+        return [math.nan if each is None else each.value for each in self._worst(rates)]
 
     def judge(self, S: Array, sums: Array) -> LimitValues:
         """Compare the surrogate values c, and the exact values of decisions, with the bounds.
@@ -318,27 +307,29 @@ class ConstraintSystem:
 
     def worst(self, S: Array) -> list[ComparedPair | None]:
         """Return, for each constraint, the pair of groups that determines its measured value; None if there is none."""
-        rates = self.rates(S)
-        compared: list[list[ComparedPair]] = [[] for _ in self.constraints]
-        for comparison in self.comparisons:
-            part = rates[comparison.block.start : comparison.block.stop].tolist()
-            compared[comparison.constraint] += self._compared(comparison, part)
-        found: list[ComparedPair | None] = []
-        for constraint, candidates in zip(self.constraints, compared, strict=True):
-            value = _worst(constraint, [each.value for each in candidates]) if candidates else None
-            found.append(next((each for each in candidates if each.value == value), None))
-        return found
+        return self._worst(self.rates(S))
 
-    def _compared(self, comparison: GroupComparison, rates: Sequence[float]) -> list[ComparedPair]:
-        constraint = self.constraints[comparison.constraint]
-        covariance = resolve_measure(constraint.measure).comparison == "covariance"
-        shares = group_shares(self.cells, comparison.block.grouping) if covariance else [1.0] * len(rates)
-        return [
-            ComparedPair(
-                comparison.block, (a, b), (rates[a], rates[b]), _number(constraint, rates[a], rates[b], shares[a])
+    def _worst(self, rates: Array) -> list[ComparedPair | None]:
+        found: list[list[ComparedPair]] = [[] for _ in self.constraints]
+        for comparison in self.comparisons:
+            block, constraint = comparison.block, self.constraints[comparison.constraint]
+            part, pairs = rates[block.start : block.stop], np.array(comparison.pairs)
+            first, second = part[pairs].T
+            values = _of_pairs(constraint, first, second, self._shares(comparison)[pairs[:, 0]])
+            place = _furthest(constraint, values)
+            places, value = comparison.pairs[place], float(values[place])
+            found[comparison.constraint].append(
+                ComparedPair(block, places, (float(first[place]), float(second[place])), value)
             )
-            for a, b in comparison.pairs
+        return [
+            each[_furthest(constraint, np.array([pair.value for pair in each]))] if each else None
+            for constraint, each in zip(self.constraints, found, strict=True)
         ]
+
+    def _shares(self, comparison: GroupComparison) -> Array:
+        if resolve_measure(self.constraints[comparison.constraint].measure).comparison != "covariance":
+            return np.ones(len(comparison.block.grouping.groups) + 1)
+        return np.array(group_shares(self.cells, comparison.block.grouping))
 
 
 def _as_decided(table: Array) -> Array:
@@ -346,34 +337,30 @@ def _as_decided(table: Array) -> Array:
     return table if table.shape[1] == 2 else np.hstack([table, table.sum(axis=1, keepdims=True) - table])
 
 
-def _number(constraint: Constraint, a: float, b: float, share: float) -> float:
-    """Return the measure of one pair of groups with rates a and b; for limits on a rate itself, a.
+def _of_pairs(constraint: Constraint, first: Array, second: Array, shares: Array) -> Array:
+    """Return the measure of each pair of groups; for limits on a rate itself, the first rate.
 
-    `share` is the first group's share of the rows, which scales a covariance.
+    If the bound is a pair, the value has a direction.  A covariance has the shares of the first groups as a factor.
     """
     measure = resolve_measure(constraint.measure)
-    directed = isinstance(constraint.bound, tuple)
     if measure.comparison == "value":
-        return a
-    if measure.comparison == "covariance":
-        return share * (a - b) if directed else abs(share * (a - b))
-    if directed:
-        return _directed_ratio(a, b, *constraint.limits) if measure.comparison == "ratio" else a - b
-    return math.nan if math.isnan(a - b) else measure.scalar((a, b), ((0, 1),))
+        return first
+    if not isinstance(constraint.bound, tuple):
+        return shares * measure.compare(first, second)
+    if measure.comparison != "ratio":
+        return shares * (first - second)
+    # Two zero rates keep every limit on their ratio: the allowed value nearest to 1.
+    nobody = np.where(first > 0, math.inf, np.clip(1.0, *constraint.limits))
+    return np.divide(first, second, out=nobody, where=(second > 0) | np.isnan(first - second))
 
 
-def _directed_ratio(a: float, b: float, lower: float, upper: float) -> float:
-    """Return a/b.  Two zero rates keep every limit on their ratio, so return the allowed value nearest to 1."""
-    if b > 0 or math.isnan(a - b):
-        return a / b
-    return math.inf if a > 0 else min(max(1.0, lower), upper)
-
-
-def _worst(constraint: Constraint, values: Sequence[float]) -> float:
+def _furthest(constraint: Constraint, values: Array) -> int:
+    """Return the place of the value nearest to a bound, or furthest beyond it; of the first NaN, if there is any."""
     measure = resolve_measure(constraint.measure)
-    if any(map(math.isnan, values)):
-        return math.nan  # the result of `min` and `max` with a NaN depends on the order of the values
+    if np.isnan(values).any():
+        return int(np.isnan(values).argmax())
     if measure.comparison == "value" or isinstance(constraint.bound, tuple):
         lower, upper = constraint.limits
-        return min(values, key=lambda value: (min(value - lower, upper - value), value))
-    return min(values) if measure.larger_is_stricter else max(values)
+        with np.errstate(invalid="ignore"):
+            return int(np.lexsort((values, np.fmin(values - lower, upper - values)))[0])
+    return int(values.argmin() if measure.larger_is_stricter else values.argmax())

@@ -18,7 +18,7 @@ from typing import Any
 
 from fairbound._words import lookup
 from fairbound.fairness.constraints import CONSTRAINTS, FOR_CLASSES, Constraint
-from fairbound.fairness.measures import MEASURES
+from fairbound.fairness.measures import MEASURES, NAMES_IN_FAIRLEARN
 
 LONGEST = 1000
 """Largest number of characters of a constraint's text."""
@@ -141,7 +141,8 @@ def _parse(text: str) -> _ParsedText | None:
             low = scanner.number()
             if scanner.must(_SIGN) not in ("<", "<=", "≤"):
                 return None
-        found = _ParsedText(scanner.must(_NAME), sign="", bound=math.nan, low=low)
+        name = scanner.must(_NAME)
+        found = _ParsedText(NAMES_IN_FAIRLEARN.get(name, name), sign="", bound=math.nan, low=low)
         if scanner.take("("):
             found.columns = scanner.values(r"[^\s,()\"][^,()]*")
             scanner.must(")")

@@ -18,6 +18,7 @@ from fairbound.data import ColumnFormat
 from fairbound.estimator import (
     ConstrainedClassifier,
     FitResult,
+    Objective,
     SidedMap,
     TableEncoder,
     Temperature,
@@ -198,6 +199,7 @@ def load(
 def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> ConstrainedClassifier:
     found: Any = ConstrainedClassifier(**_restored_params(model.params))
     check_settings(found)
+    Objective.of(found.objective)
     found.classes_, found.pos_label_ = model.classes.restored(), model.pos_label
     labels = found.classes_.tolist()
     two = len(labels) == 2
@@ -264,6 +266,7 @@ def _check_shapes(found: Any) -> None:
 def _stored_params(estimator: Any) -> dict[str, Any]:
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_WRITTEN}
     special: dict[str, Any] = {
+        "objective": Objective.of(params["objective"]).text,
         "constraints": [StoredLimit.of(each) for each in as_constraints(params["constraints"])],
         "hidden": () if callable(params["hidden"]) else tuple(params["hidden"]),
     }

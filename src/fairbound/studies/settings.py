@@ -83,6 +83,10 @@ class StudySettings(StudyChoices):
         if isinstance(self.surrogates, str):
             object.__setattr__(self, "surrogates", (self.surrogates,))
         with_surrogates(self.limits, self.surrogates)
+        if self.objective != "accuracy":
+            from fairbound.estimator import Objective
+
+            Objective.of(self.objective)
         if self.loss.regularizers:
             from fairbound.training import as_regularizers
 
@@ -137,6 +141,7 @@ class StudySettings(StudyChoices):
             list(with_surrogates(limits, self.surrogates)),
             hidden=self.hidden,
             base=make_base(self.model, self.seed) if base is None else base,
+            objective=self.objective,
             pos_label=pos_label,
             groups=self.groups if limits else replace(self.groups, no_group_worse=False),
             encoder=TableEncoder(max_categories=max_categories),

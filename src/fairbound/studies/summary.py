@@ -17,7 +17,7 @@ from msgspec import Struct
 from fairbound._files import begins_with, read_bytes
 from fairbound._json import decode, encode
 from fairbound._words import count
-from fairbound.estimator import FitResult
+from fairbound.estimator import FitResult, Reached
 from fairbound.evaluation import Audit, Certificate, Estimate, GroupAudit, MeasureAudit, Verdict
 from fairbound.fairness import resolve_measure
 
@@ -282,6 +282,11 @@ class Summary(Struct, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA)
     def main_rows(self) -> Literal["held-out", "training"]:
         """The name of the main part."""
         return "training" if self.held_out is None else "held-out"
+
+    @property
+    def reached(self) -> Reached | None:
+        """What the decisions bring on the training rows, by an objective such as a cost."""
+        return None if self.fit is None else self.fit.reached
 
     @property
     def names(self) -> dict[str, str]:

@@ -13,7 +13,6 @@ from fairbound.training.assessment import (
     Assessment,
     GapSums,
     gap_sums,
-    gap_sums_of_rows,
     surrogate_gaps,
 )
 from fairbound.training.chunks import Chunk
@@ -102,7 +101,6 @@ __all__ = [
     "flatten",
     "frontier",
     "gap_sums",
-    "gap_sums_of_rows",
     "loss_price",
     "make_model",
     "on_rows",

@@ -7,7 +7,6 @@ decision. Such a model keeps almost any limit, but it hardly uses its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,7 @@ from fairbound.fairness import (
     decide,
     outcome_indicators,
 )
-from fairbound.training.chunks import Chunk, Floats
+from fairbound.training.chunks import Floats
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep, cell_sums
@@ -219,28 +218,14 @@ GapSums = tuple[Floats, Floats]
 """Sums over cells of the surrogates φ, and of |φ − ŷ|, both of shape (P, K, O)."""
 
 
-def gap_sums(system: ConstraintSystem, logits: NDArray[Any]) -> GapSums:
-    """Return the sums from which `surrogate_gaps` are computed; `logits` are in the row order of the cells."""
-    cells = system.cells
+def gap_sums(system: ConstraintSystem, cells: Cells, logits: NDArray[Any]) -> GapSums:
+    """Return the sums from which `surrogate_gaps` are computed, over the rows of `cells`, whose logits are given."""
     selected = outcome_indicators(decide(logits, system.threshold), cells.outcomes)
     values = [each.values(logits).astype(np.float64) for each in system.surrogates]
     if not values:
         return np.zeros(0), np.zeros(0)
     by_cell = np.stack([cells.sums(each) for each in values])
     return by_cell, np.stack([cells.sums(np.abs(each - selected)) for each in values])
-
-
-def gap_sums_of_rows(system: ConstraintSystem, rows: Rows, logits: Iterable[tuple[Chunk, NDArray[Any]]]) -> GapSums:
-    """Return the same sums as `gap_sums`, from chunks of rows and their logits."""
-    by_segment = np.zeros((2, len(system.surrogates), rows.n_segments, len(system.cells.outcomes)))
-    for chunk, z in logits:
-        selected = outcome_indicators(decide(z, system.threshold), system.cells.outcomes)
-        for p, surrogate in enumerate(system.surrogates):
-            values = surrogate.values(z).astype(np.float64)
-            for kind, each in enumerate((values, np.abs(values - selected))):
-                chunk.add_sums(by_segment[kind, p], each * chunk.cell_weights[:, None])
-    first, second = (cell_sums(each, rows, system.cells.n_cells) for each in by_segment)
-    return first, second
 
 
 def surrogate_gaps(system: ConstraintSystem, sums: GapSums, counts: Floats) -> list[tuple[float, float]]:

@@ -169,7 +169,7 @@ class MatrixRows(Rows):
     ----------
     X : array or sparse matrix by rows, of shape (n, ...)
     labels : array of shape (n,)
-        Class indices.
+        The class index that is the best decision: the label, or the target of the cells.
     loss_weights : array of shape (n,)
         The sum of loss_weights · ℓ over all rows is the mean loss, or an estimate of it.
     cell_weights : array of shape (n,)
@@ -268,7 +268,7 @@ class MatrixRows(Rows):
         order, offsets, present = _in_cell_order(cells.index, cells.n_cells)
         return cls(
             X=matrix[order],
-            labels=cells.labels[order],
+            labels=(cells.labels if cells.targets is None else cells.targets)[order],
             loss_weights=(weights / (parts.unit * parts.total))[order],
             cell_weights=cells.weights[order],
             offsets=offsets,

@@ -1,0 +1,28 @@
+"""The picture of an audit: a rate of each group with its interval, beside that of everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from fairbound._text_tables import axes_of_plot
+from fairbound.evaluation.audit_records import GroupAudit
+
+
+def plot_rate(groups: Sequence[GroupAudit], rate: str, label: Hashable | None, ax: Any) -> Any:
+    """Draw the rate of each group that has one, with matplotlib; return the axes."""
+    axes = axes_of_plot() if ax is None else ax
+    everyone = next(each for each in groups if each.everyone).rate(rate, label)
+    measured = [(each, each.rate(rate, label)) for each in groups if not each.everyone]
+    drawn = [(each, found) for each, found in measured if found.value is not None]
+    for place, (_, found) in enumerate(reversed(drawn)):
+        axes.plot(found.value, place, "o", color="C0")
+        if found.lower is not None:
+            axes.plot([found.lower, found.upper], [place, place], color="C0")
+    if everyone.value is not None:
+        axes.axvline(everyone.value, color="0.6", linestyle=":", label="everyone")
+        axes.legend()
+    names = [f"{each.name} ({each.rows:,})" for each, _ in reversed(drawn)]
+    axes.set_yticks(range(len(drawn)), names)
+    axes.set_xlabel(rate.replace("_", " "))
+    return axes
