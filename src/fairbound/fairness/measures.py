@@ -204,4 +204,5 @@ def resolve_measure(measure: str | Measure) -> Measure:
     """Return the measure of that name, or the `Measure` itself."""
     if isinstance(measure, Measure):
         return measure
-    return lookup(MEASURES, NAMES_IN_FAIRLEARN.get(measure, measure), "measure")
+    known = NAMES_IN_FAIRLEARN.get(measure, measure) if isinstance(measure, str) else measure
+    return lookup(MEASURES, known, "measure")
