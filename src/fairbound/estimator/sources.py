@@ -18,6 +18,7 @@ from fairbound.data import Dataset, Source, read_source
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.parameters import Parameters, checked, present_processes
+from fairbound.estimator.rows import need_groups
 from fairbound.estimator.targets import stated_positive
 
 PARTS = ("eval_set", "calibration_set")
@@ -46,7 +47,7 @@ class SourceReader:
         """Return the rows, the inputs and the labels as `fit` takes them, and further columns."""
         with together(self.processes):
             named = not isinstance(self.sensitive, list | tuple) or self.sensitive
-            if not named and self.params.constraints:
+            if not named and need_groups(self.params.constraints):
                 raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
         data, columns = read_source(
             source,
