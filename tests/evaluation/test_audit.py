@@ -288,6 +288,12 @@ def test_frames_have_a_line_for_each_rate_and_measure():
         result.to_frame("groups")
 
 
+def test_a_measure_prints_its_value_and_interval():
+    y, decision, group, _ = _data()
+    found = audit(y, decision, {"g": group}).measure("disparate_impact")
+    assert str(found) == f"disparate_impact (g): {found.value:.3f} [{found.lower:.3f}, {found.upper:.3f}]"
+
+
 def test_the_picture_has_each_rate_with_its_interval():
     y, decision, group, _ = _data()
     found = audit(y, decision, {"g": group})
