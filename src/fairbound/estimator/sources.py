@@ -93,7 +93,8 @@ def from_source(
     with together(reader.processes):
         own = str(data.target_names[1]) if len(data.target_names) == 2 else None
         positive = stated_positive(estimator.pos_label, own, is_stated=source.positive is not None)
-        found.pos_label = dict(zip(data.target_names, data.classes.tolist(), strict=True)).get(positive, positive)
+        classes: dict[Any, Any] = dict(zip(data.target_names, data.classes.tolist(), strict=True))
+        found.pos_label = classes.get(positive, positive)
         given |= {name: _values(columns, names) for name, names in named.items() if names}
         given |= {name: reader.part(name, given[name]) for name in PARTS if given.get(name) is not None}
     groups = data.sensitive or None
