@@ -60,7 +60,7 @@ class SourceReader:
         data, columns = read_rows(roles, further=further, like=self.first, processes=self.processes)
         self.first = self.first or data
         inputs = share_inputs(data.frame(backend="pyarrow"), data.table.folder)
-        return data, inputs, data.words(), columns
+        return data, inputs, data.labels(), columns
 
     def part(self, name: str, rows: Any) -> Any:
         """Return (X, y, groups, base_score) of further rows; a source may be given alone, with names as in `fit`."""
@@ -93,7 +93,9 @@ def from_source(
     )  # the groups are given by themselves
     with together(reader.processes):
         own = str(data.target_names[1]) if len(data.target_names) == 2 else None
-        found.pos_label = stated_positive(estimator.pos_label, own, is_stated=source.positive is not None)
+        positive = stated_positive(estimator.pos_label, own, is_stated=source.positive is not None)
+        classes: dict[Any, Any] = dict(zip(data.target_names, data.classes.tolist(), strict=True))
+        found.pos_label = classes.get(positive, positive)
         given |= {name: _values(columns, names) for name, names in named.items() if names}
         given |= {name: reader.part(name, given[name]) for name in PARTS if given.get(name) is not None}
     groups = data.sensitive or None
