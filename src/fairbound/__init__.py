@@ -85,8 +85,8 @@ _HOMES = {
         "data": "Dataset load_dataset make_disparate_data read_table",
         "estimator": "ConstrainedClassifier make_fairness_scorer",
         "evaluation": "Monitor audit certify",
-        "fairness": "AccuracyParity Constraint Covariance DemographicParity DisparateImpact EqualImpact EqualOpportunity "
-        "EqualizedOdds Measure PredictiveEquality PredictiveParity Representation rate_limit",
+        "fairness": "AccuracyParity Constraint Covariance DemographicParity DisparateImpact EqualImpact "
+        "EqualOpportunity EqualizedOdds Measure PredictiveEquality PredictiveParity Representation rate_limit",
         "persistence": "ModelFileError load",
         "sqp": "StochasticSQP",
         "studies": "alternatives study",
