@@ -146,7 +146,8 @@ def load(
         if processes is not None:
             raise ValueError(f"{source!r} is a known data set, and several processes share files; start one process.")
         return _known(source, reading, quiet)
-    from fairbound._values import as_array
+    import numpy as np
+
     from fairbound.data import DATASETS, MISSING, Roles, Source, read_rows
 
     path = Path(source)
@@ -181,7 +182,7 @@ def load(
         max_categories=reading.max_categories,
     )
     data = read_rows(roles, like=like, processes=processes, tell=tell).data
-    check_binary(as_array([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
+    check_binary(np.asarray([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
     return data
 
 
@@ -250,7 +251,6 @@ def read_decisions(
         )
     import numpy as np
 
-    from fairbound._values import as_array
     from fairbound._weights import check_weights
     from fairbound.data import as_word, code_labels
     from fairbound.evaluation import Repeats, match_decisions, match_positive
@@ -277,7 +277,7 @@ def read_decisions(
     label = columns[target]
     check_binary(label, target, positive, reading.multiclass)
     codes, names, values = code_labels(label, target, positive or None, rows=counted)
-    classes = as_array(names)
+    classes = np.asarray(names)
     pos_label = names[1] if len(names) == 2 else None
     labels_read = _read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist(), counted)
     if prediction is None:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message, together
 from fairbound._mapped import map_rows
-from fairbound._values import as_array
 from fairbound._weights import check_weights
 from fairbound._words import did_you_mean
 from fairbound.data.batches import Batches
@@ -242,7 +241,7 @@ def _coded(
             counted.update(dict(zip(known, counts, strict=True)))
         order = {value: number for number, value in enumerate(counted)}
         place = np.array([order[value] for value in values.tolist()])
-        values, rows = as_array(list(counted)), np.array(list(counted.values()))
+        values, rows = np.asarray(list(counted)), np.array(list(counted.values()))
     with together(processes):
         labels = (
             code_labels(values, roles.target, roles.source.positive, roles.source.negative, rows=rows)
