@@ -250,7 +250,6 @@ EXTRAS = [
     "onnxruntime",
     "onnxscript",
     "pandas",
-    "plotly",
     "polars",
     "pooch",
     "pyarrow",
@@ -314,7 +313,7 @@ try:
 except ImportError:
     pooch = None
 def late():
-    import plotly
+    import onnx
 class Early:
     import pyarrow
 from . import matplotlib

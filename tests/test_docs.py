@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import runpy
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -20,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-OURS = {"quickstart", "choosing_a_limit", "several_limits", "own_network", "what_the_numbers_do_not_say"}
+PLUGINS = {"bisg_groups": "surgeo", "lightning_loop": "lightning", "mlflow_logging": "mlflow", "skore_report": "skore"}
+OURS = {"quickstart", "choosing_a_limit", "groups", "own_network", "what_the_numbers_do_not_say"}
 
 
 @pytest.fixture(autouse=True)
@@ -101,4 +103,17 @@ def test_the_modules_and_tests_that_a_page_names_exist(page):
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_an_example_runs(example, capsys):
     runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+
+
+def test_every_plugin_is_known():
+    assert set(PLUGINS) == {each.stem for each in (ROOT / "examples" / "plugins").glob("*.py")}
+
+
+@pytest.mark.parametrize(("name", "package"), PLUGINS.items())
+def test_a_plugin_runs_where_its_tool_is_installed(name, package, capsys):
+    pytest.importorskip(package)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the tools
+        runpy.run_path(str(ROOT / "examples" / "plugins" / f"{name}.py"), run_name="__main__")
     assert capsys.readouterr().out.strip()

@@ -128,7 +128,7 @@ def test_the_first_use_of_the_readme_needs_the_core_alone(run):
     "install",
     [
         pytest.param(CLI, id="extra"),
-        pytest.param(["typer", "rich", "jinja2", "plotly", *CORE], id="without tables", marks=pytest.mark.slow),
+        pytest.param(["typer", "rich", "jinja2", *CORE], id="without tables", marks=pytest.mark.slow),
     ],
 )
 def test_the_command_line_needs_one_extra(run, tmp_path, install):

@@ -14,7 +14,6 @@ from fairbound._escapes import escaped_json, for_spreadsheet, visible
 from fairbound._text_tables import TextTable
 from fairbound._words import EVERYONE, as_text, at_least, at_most, did_you_mean, group_text, listed
 from fairbound.experiments.exhibits import plain_table
-from fairbound.report.figures import escaped as label
 from fairbound.report.templating import escaped
 
 MEASURES = ["disparate_impact", "demographic_parity", "equal_opportunity", "equalized_odds", "selection_rate"]
@@ -152,10 +151,6 @@ def test_links_and_images_are_text_in_markdown():
     assert written == (
         "\\!\\[x\\](https&#58;//a.b) &lt;img src=x&gt; www&#46;a.b me&#64;a.b \\# T \\| \\`c\\`"
     )  # fmt: skip
-
-
-def test_labels_of_figures_are_text():
-    assert label("<b>\x1b") == "&lt;b&gt;\\x1b"
 
 
 def test_results_of_the_library_show_what_is_hidden():

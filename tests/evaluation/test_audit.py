@@ -18,7 +18,7 @@ from tests.evaluation.helpers import rows, selected_at
 from tests.refusals import refused, says
 
 from fairbound.evaluation import audit
-from fairbound.fairness import MEASURES, NAMES_IN_FAIRLEARN, RATES, Measure
+from fairbound.fairness import MEASURES, OTHER_NAMES, RATES, Measure
 from fairbound.fairness.rates import false_positive_rate, selection_rate
 
 # Values are quotients of the same counts, in another order of operations.
@@ -71,7 +71,7 @@ def test_measures_are_those_of_fairlearn(weighted):
     w = w if weighted else None
     result = audit(y, decision, group, sample_weight=w)
     arguments = {"y_true": y, "y_pred": decision, "sensitive_features": group, "sample_weight": w}
-    expected = {name: getattr(fl, name)(**arguments) for name in NAMES_IN_FAIRLEARN}
+    expected = {name: getattr(fl, name)(**arguments) for name in OTHER_NAMES}
     assert {name: result.measure(name).value for name in expected} == pytest.approx(expected, abs=SAME)
 
 
@@ -286,6 +286,12 @@ def test_frames_have_a_line_for_each_rate_and_measure():
     assert len(measures) == len(result.measures)
     with pytest.raises(ValueError, match=r"what='groups' must be \"rates\" or \"measures\""):
         result.to_frame("groups")
+
+
+def test_a_measure_prints_its_value_and_interval():
+    y, decision, group, _ = _data()
+    found = audit(y, decision, {"g": group}).measure("disparate_impact")
+    assert str(found) == f"disparate_impact (g): {found.value:.3f} [{found.lower:.3f}, {found.upper:.3f}]"
 
 
 def test_the_picture_has_each_rate_with_its_interval():

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from tests.browser import Visit, colours, wait_until
+from tests.browser import Visit, colours
 from tests.report.example import HOSTILE
 
 from fairbound import audit
@@ -121,33 +121,47 @@ def test_scores_are_drawn(chromium, scored, tmp_path, width):
     visit = Visit(chromium, tmp_path / "audit.html", viewport={"width": width, "height": 800})
     with visit as page:
         for name in PICTURES:
-            assert page.locator(f"#{name} .main-svg").count() > 0
+            assert page.locator(f"#{name} .picture").count() == (3 if name == "reliability-1" else 1)
             assert colours(page.locator(f"#{name}").screenshot()) > 30
             box = page.locator(f"#{name}").bounding_box()
             assert 0 <= box["x"] <= box["x"] + box["width"] <= width
-        assert page.locator("#distribution-1 .legendtext").all_text_contents()[0] == visible(HOSTILE[0])
+        assert page.locator("#distribution-1 .keys button").all_text_contents()[0] == visible(HOSTILE[0])
+        assert page.locator("#reliability-1 .whose").all_text_contents()[0] == visible(HOSTILE[0])
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("window.hacked") is None
         assert visit.complaints == []
         assert len(visit.requests) == 1
 
 
-def test_scores_on_paper(chromium, scored, tmp_path):
+def test_a_name_shows_or_hides_a_curve_and_the_pointer_reads_it(chromium, scored, tmp_path):
     (tmp_path / "audit.html").write_text(page_of(scored), encoding="utf-8")
     with Visit(chromium, tmp_path / "audit.html", viewport={"width": 1280, "height": 800}) as page:
-        page.emulate_media(media="print")
-        wait_until(page, "document.querySelector('#measures-1 .main-svg').getBoundingClientRect().width == 680")
-        for name in PICTURES:
-            assert page.locator(f"#{name}").bounding_box()["width"] >= 680
-        assert len(page.pdf()) > 20_000
+        figure = page.locator("#measures-1")
+        button, curve = figure.get_by_role("button", name="equal impact"), figure.locator("[data-name='equal impact']")
+        assert not curve.is_visible()
+        button.click()
+        assert curve.is_visible()
+        assert button.get_attribute("aria-pressed") == "true"
+        curves = scored.scores.curve("sex")
+        place = len(curves.thresholds) // 2
+        figure.locator(".picture").hover()
+        said = figure.locator(".said-at").text_content()
+        assert "equal impact" in said
+        read = float(said.split("equal impact ")[1].split(",")[0])
+        across = float(said.split(":")[0])
+        near = min(range(len(curves.thresholds)), key=lambda at: abs(curves.thresholds[at] - across))
+        assert 0 < near <= 2 * place
+        assert read == pytest.approx(curves.measures["equal_impact"][near], abs=0.02)
 
 
-def test_without_scripts_the_numbers_of_scores_are_there(chromium, scored, tmp_path):
+def test_scores_on_paper_and_without_scripts(chromium, scored, tmp_path):
     (tmp_path / "audit.html").write_text(page_of(scored), encoding="utf-8")
     with Visit(chromium, tmp_path / "audit.html", java_script_enabled=False) as page:
-        text = page.locator("main").inner_text()
-        assert f"{scored.scores.group('male').auc.value:.3f}" in text
-        assert "need JavaScript" in text
+        page.emulate_media(media="print")
+        for name in PICTURES:
+            assert page.locator(f"#{name} .picture").first.is_visible()
+        assert f"{scored.scores.group('male').auc.value:.3f}" in page.locator("main").inner_text()
+        assert len(page.pdf()) > 20_000
 
 
 def test_many_groups_are_drawn_as_the_largest_ones():
@@ -156,5 +170,5 @@ def test_many_groups_are_drawn_as_the_largest_ones():
     (view,) = score_pictures(many.scores)
     assert (view.shown, view.left_out) == (6, 4)
     assert "6 largest" in page_of(many)
-    assert len(view.figures["distribution-1"].figure["data"]) == 6
+    assert len(view.figures["distribution-1"].pictures[""].series) == 6
     assert "reliability-1" not in view.figures  # there are no labels

@@ -130,7 +130,7 @@ def _baseline(
         return None
     from fairbound._errors import argument
     from fairbound.cli.inputs import is_known_dataset
-    from fairbound.data import open_batches
+    from fairbound.data import open_batches, store
 
     if is_known_dataset(source):
         raise ValueError(f"{source!r} is a known data set, and a baseline column is for files; leave it out.")
@@ -142,7 +142,7 @@ def _baseline(
     named = {"baseline_prediction": prediction, "baseline_score": score}
     table.check({name: argument(role) for role, name in named.items() if name is not None})
     held = table.hold([name for name in named.values() if name is not None])
-    columns = held.learn(words=set() if prediction is None else {prediction}).columns()
+    columns = store(held.learn(words=set() if prediction is None else {prediction})).columns
     return as_baseline(
         None if prediction is None else columns[prediction],
         None if score is None else columns[score],

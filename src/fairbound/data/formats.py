@@ -19,7 +19,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._values import as_array
 from fairbound.data.labels import as_word
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "<NA>")
@@ -155,7 +154,7 @@ class ColumnFormat:
         if self.kind == "text":
             words: dict[str | None, Any] = {**texts, **dict.fromkeys(absent)}
             found = [words[value] for value in values]
-            return np.array(found, dtype=object) if absent else as_array(found)
+            return np.array(found, dtype=object) if absent else np.asarray(found)
         strange = {value for value, text in texts.items() if value not in absent and not self._pattern.fullmatch(text)}
         absent |= {value for value in strange if texts[value].lower() in MARKS}
         if strange - absent:

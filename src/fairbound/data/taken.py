@@ -14,15 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.data.columns import Categorical, Column, is_missing
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word
 from fairbound.data.names import name_words
+from fairbound.data.schema import Categorical, Column, is_missing
 from fairbound.data.table import Table
-
-Backend = Literal["pandas", "polars", "pyarrow", "dict"]
-LIBRARIES: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
-"""Supported DataFrame libraries.  None is required, because a dictionary of columns is accepted everywhere."""
 
 FEWEST_ROWS = 20
 """With fewer rows, all values may differ although the column is not an identifier."""

@@ -205,12 +205,20 @@ class Outlook:
             self.too_few = f"the rows are too few to be divided ({getattr(error, 'problem', error)})"
             return []
 
-    def series(self) -> Iterator[Series]:
-        """Yield the fits of each fold, which begin without limits."""
+    def series(self, near: TrainingResult | None = None) -> Iterator[Series]:
+        """Yield the fits of each fold, which begin without limits; linear ones near the models of a fit, if given.
+
+        Networks begin anew, since they would keep what they have learnt of the rows left out.
+        """
+        near = None if self.problem.model.linear is None else near
         for out, trial in self._trials:
             inside = ~out
             weights = None if self.weights is None else self.weights[inside]
-            yield out, FitSeries(trial, self.Z[inside], loss_weights=weights, precision=np.float64, **self.options)
+            own: dict[str, Any] = {"loss_weights": weights, "precision": np.float64, "priced": False}
+            if near is not None and near.free_parameters is not None:
+                trial.assign(near.free_parameters)
+                own["neighbour"] = near.parameters
+            yield out, FitSeries(trial, self.Z[inside], **own, **self.options)
 
     def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Decisions:
         """Return the decisions of the model of a fold about the rows that it leaves out."""
@@ -241,7 +249,9 @@ class Outlook:
         found = [Forecast(reason=STOPPED if each.stopped else BROKEN) for each in results]
         told = [place for place, each in enumerate(results) if each.assessment.kept and not each.stopped]
         limits = [results[place].assessment.system.constraints for place in told]
-        for place, decisions in zip(told, self.left_out(self.series(), limits) if told else (), strict=True):
+        for place, decisions in zip(
+            told, self.left_out(self.series(results[told[0]]), limits) if told else (), strict=True
+        ):
             system = results[place].assessment.system
             self.problem.assign(results[place].parameters)
             found[place] = Forecast(reason=self.too_few) if self.too_few else self._rates(system, decisions).forecast()
@@ -257,7 +267,7 @@ class Outlook:
         asked = self.problem.system
         if not (asked.n_rows and result.assessment.kept and self._trials) or result.stopped:
             return result
-        series = list(self.series())
+        series = list(self.series(result))
         loose = [each.fit(asked.constraints).parameters for _, each in series]
         plain = self._place([(out, each.problem, w, w) for (out, each), w in zip(series, loose, strict=True)], 0.0)
         self._present = plain.rates
@@ -275,10 +285,10 @@ class Outlook:
             if strict.stopped or usable(strict.assessment):
                 break
         spent: dict[str, Any] = {
-            "history": [*result.history, *strict.history],
+            "iterations": [*result.iterations, *strict.iterations],
             "seconds": result.seconds + strict.seconds,
-            "evaluations": result.evaluations + strict.evaluations,
-            "value_evaluations": result.value_evaluations + strict.value_evaluations,
+            "passes": result.passes + strict.passes,
+            "value_passes": result.value_passes + strict.value_passes,
         }
         unchanged = replace(result, stopped=strict.stopped, **spent)
         self.problem.assign(result.parameters)

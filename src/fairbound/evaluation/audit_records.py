@@ -126,6 +126,10 @@ class MeasureAudit:
     pair: tuple[Hashable, Hashable, str] | None = None
     left_out: tuple[Hashable, ...] = ()
 
+    def __str__(self) -> str:
+        where = self.grouping if self.label is None else f"{self.grouping}, class {as_text(self.label)}"
+        return f"{self.measure} ({where}): {Estimate(self.value, self.lower, self.upper)}"
+
 
 @dataclass(frozen=True)
 class Undefined:

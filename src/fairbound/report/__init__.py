@@ -10,7 +10,7 @@ from fairbound.report.numbers import MINUS
 from fairbound.report.page import NAMES, to_html, to_markdown, write_report
 from fairbound.report.search import search_to_html
 from fairbound.report.templating import environment, policy, resource
-from fairbound.report.words import headline
+from fairbound.report.words import headline, in_short
 
 __all__ = [
     "MINUS",
@@ -18,6 +18,7 @@ __all__ = [
     "audit_to_html",
     "environment",
     "headline",
+    "in_short",
     "monitor_to_html",
     "policy",
     "resource",

@@ -40,16 +40,15 @@ def audit_to_html(
     Raises
     ------
     ImportError
-        If jinja2 is not installed, or with scores plotly.
+        If jinja2 is not installed.
     """
-    scores = score_pictures(audit.scores)
     if tests is None and audit.countable:
         tests = audit.significance()
     return render_page(
         "audit.html",
         what="The HTML audit",
-        figures={name: each.figure for view in scores for name, each in view.figures.items()},
         styles=("audit.css",),
+        scripted=audit.scores is not None,
         audit=audit,
         tests=[] if tests is None else tests.tests,
         title=title,
@@ -57,5 +56,5 @@ def audit_to_html(
         notes=list(audit.notes if notes is None else notes),
         rates=list(rate_tables({"after": audit.groups}, {}, ends=True)),
         counts=list(count_tables({"after": audit}, {})),
-        scores=scores,
+        scores=score_pictures(audit.scores),
     )

@@ -8,12 +8,10 @@ from typing import Any
 
 from fairbound._words import count
 from fairbound.report import numbers
+from fairbound.report.figures import evidence_picture
 from fairbound.report.templating import render_page
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 260, 64, 16, 14, 40
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-LEAST_POWER, MOST_POWER = -3.0, 12.0
-"""The range of powers of ten in the picture; evidence outside is drawn at its edge."""
 
 
 def monitor_to_html(monitor: Mapping[str, Any], *, title: str = "Limits after release") -> str:
@@ -34,7 +32,7 @@ def monitor_to_html(monitor: Mapping[str, Any], *, title: str = "Limits after re
         {
             **limit,
             "evidence": _evidence(limit["log10_evidence"]),
-            "picture": _picture(monitor["history"], place, monitor["threshold"], limit["alarm"]),
+            "picture": evidence_picture(monitor["history"], place, monitor["threshold"], limit["alarm"]),
             "lines": [_line(each) for each in _by_evidence(limit["requirements"])],
         }
         for place, limit in enumerate(monitor["limits"])
@@ -42,12 +40,12 @@ def monitor_to_html(monitor: Mapping[str, Any], *, title: str = "Limits after re
     return render_page(
         "monitor.html",
         what="The HTML page of a monitor",
-        styles=("audit.css", "monitor.css"),
+        styles=("audit.css",),
+        scripted=False,
         monitor=monitor,
         title=title,
         limits=limits,
         needed=_evidence(math.log10(monitor["threshold"])),
-        frame={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "bottom": HEIGHT - BOTTOM},
     )
 
 
@@ -89,33 +87,3 @@ def _evidence(power: float) -> str:
         return f"{10.0**power:,.0f}"
     whole = math.floor(power)
     return f"{10.0 ** (power - whole):.1f} × 10{str(whole).translate(RAISED)}"
-
-
-def _picture(
-    history: Sequence[Mapping[str, Any]], place: int, threshold: float, alarm: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """Return the coordinates of the picture: evidence on a logarithmic scale over the rows counted."""
-    points = [(0, 0.0), *((each["rows"], each["log10_evidence"][place]) for each in history)]
-    powers = [min(max(power, LEAST_POWER), MOST_POWER) for _, power in points]
-    needed = math.log10(threshold)
-    low, high = math.floor(min(-1.0, *powers)), math.ceil(max(needed + 0.5, *powers))
-    last = max(points[-1][0], 1)
-
-    def x(rows: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * rows / last, 1)
-
-    def y(power: float) -> float:
-        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (power - low) / (high - low), 1)
-
-    step = max(1, (high - low) // 6)
-    return {
-        "path": " ".join(f"{x(rows)},{y(power)}" for (rows, _), power in zip(points, powers, strict=True)),
-        "threshold": y(needed),
-        "powers": [(y(power), _tick(power)) for power in range(low, high + 1, step)],
-        "rows": [(x(last * part / 4), count(round(last * part / 4))) for part in range(5)],
-        "alarm": None if alarm is None else x(alarm["row"]),
-    }
-
-
-def _tick(power: int) -> str:
-    return f"{10.0**power:g}" if -3 <= power <= 4 else f"1e{power}"

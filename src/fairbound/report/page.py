@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound._files import as_utf8, write_file
 from fairbound.report import words
 from fairbound.report.caveats import caveats, remarks
-from fairbound.report.figures import history_figure, phases, score_pictures, steps
+from fairbound.report.figures import history_pictures, phases, score_pictures, steps
 from fairbound.report.numbers import reproduction_lines
 from fairbound.report.tables import count_tables, rate_tables
 from fairbound.report.templating import render_card, render_page
@@ -27,21 +27,16 @@ def to_html(summary: Summary) -> str:
     Raises
     ------
     ImportError
-        If jinja2 or plotly is not installed.
+        If jinja2 is not installed.
     """
     history = steps(summary.fit.iterations) if summary.fit else []
-    scores, frontier = score_pictures(summary.main.after.scores), tradeoff(summary)
-    figures = {name: each.figure for view in scores for name, each in view.figures.items()}
-    figures |= {"frontier": frontier.figure} if frontier else {}
-    figures |= {"history": history_figure(history)} if history else {}
     return render_page(
         "page.html",
         what="The HTML report",
-        scripted=True,
-        figures=figures,
-        scores=scores,
-        tradeoff=frontier,
+        scores=score_pictures(summary.main.after.scores),
+        tradeoff=tradeoff(summary),
         history=history,
+        history_pictures=history_pictures(history) if history else {},
         phases=phases(history),
         **_context(summary),
     )

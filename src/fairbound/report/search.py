@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fairbound._words import count
-from fairbound.report.figures import search_figure
+from fairbound.report.figures import search_picture
 from fairbound.report.templating import render_page
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ def search_to_html(search: Alternatives) -> str:
     Raises
     ------
     ImportError
-        If jinja2 or plotly is not installed.
+        If jinja2 is not installed.
     """
     measures = [measure.name for measure in search.plan.measures]
     return render_page(
         "search.html",
         what="The HTML report",
-        figures={f"search-{place + 1}": search_figure(search, name) for place, name in enumerate(measures)},
+        pictures={name: search_picture(search, name) for name in measures},
         styles=("audit.css",),
         search=search,
         best=search.undominated,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -18,7 +18,6 @@ from fairbound._errors import missing_extra
 from fairbound._escapes import visible
 from fairbound._words import as_level, as_text, count, group_text, p_text
 from fairbound.report import numbers, words
-from fairbound.report.figures import Figure
 
 PACKAGE = "fairbound.report"
 
@@ -112,9 +111,8 @@ def render_page(
     template: str,
     *,
     what: str,
-    figures: Mapping[str, Figure] | None = None,
     styles: Sequence[str] = (),
-    scripted: bool = False,
+    scripted: bool = True,
     **context: Any,
 ) -> str:
     """Return a page of this package.
@@ -124,25 +122,17 @@ def render_page(
     template : str
         A file of the folder `templates`, which extends base.html.
     what : str
-        The page in words, for the message if jinja2 or plotly is not installed.
-    figures : mapping of str to figure, optional
-        By the id of the element that each is drawn in.
+        The page in words, for the message if jinja2 is not installed.
     styles : sequence of str
         Style sheets besides page.css.
     scripted : bool
-        Whether the page needs its script even without figures.
+        Whether the page has pictures or a slider, which use its script.
     **context
         The variables of the template.
     """
     try:
         import jinja2  # noqa: F401 - named where it is missing
         from markupsafe import Markup
-
-        scripts = [resource("page.js")] if figures or scripted else []
-        if figures:
-            from plotly.offline import get_plotlyjs
-
-            scripts.insert(0, get_plotlyjs())
     except ImportError as error:
         raise missing_extra(f"{what} needs", str(error.name), "cli") from None
     return (
@@ -150,9 +140,8 @@ def render_page(
         .get_template(template)
         .render(
             **context,
-            figures=figures or {},
-            policy=policy(scripts),
-            scripts=[Markup(script) for script in scripts],
+            policy=policy(scripts := [resource("page.js")] if scripted else []),
+            scripts=list(map(Markup, scripts)),
             style=Markup("".join(map(resource, ("page.css", *styles)))),
         )
     )

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairbound.report import numbers
-from fairbound.report.figures import Figure, frontier_figure
+from fairbound.report.drawing import Chart
+from fairbound.report.figures import frontier_picture
 from fairbound.report.tables import RateTable, rate_tables
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Tradeoff(NamedTuple):
     readouts: list[dict[str, str]]
     tables: list[RateTable]
     cells: list[list[tuple[Any, ...]]]
-    figure: Figure
+    figure: Chart
     script_data: dict[str, Any]
 
 
@@ -54,14 +55,12 @@ def tradeoff(summary: Summary) -> Tradeoff | None:
         readouts,
         tables[chosen],
         cells,
-        frontier_figure(summary, chosen),
+        frontier_picture(summary, chosen),
         {
-            "chosen": chosen,
             "points": [
                 {"text": point.text, "readouts": list(lines.values()), "cells": each}
                 for point, lines, each in zip(points, readouts, cells, strict=True)
             ],
-            "paths": 2 if held_out else 1,
         },
     )
 
@@ -109,7 +108,6 @@ def _readouts(point: PointSummary, step: float, *, rising: bool) -> dict[str, st
         lines["Measured, held-out"] = _measured(held_out, point.bound, ends)
     costs = price(point.accuracy_price, point.loss_price, step)
     value, stricter = training.value, point.bound + step if rising else point.bound - step
-    # So it is without limits, and where a model for a stricter bound has taken the place of another.
     if (
         costs != UNKNOWN
         and training.kept

@@ -64,17 +64,20 @@ def limit_in_words(limit: LimitFacts) -> str:
 
 
 def answers(summary: Summary) -> list[Answer]:
-    """Return the answers that stand at the top of a report, the verdict first."""
-    found = [_interrupted(summary, _verdict(summary))]
-    if summary.limits:
-        found += [_training(summary), _held_out(summary), *_forecast(summary), *_confidence(summary)]
-    return [*found, *_cost(summary), _gain(summary)]
+    """Return the verdict, then what was asked, what holds on new rows, and what it cost."""
+    found = [_interrupted(summary, _verdict(summary)), _asked(summary)]
+    return [*found, *([_new_rows(summary)] if summary.limits else []), _cost(summary)]
 
 
 def headline(summary: Summary) -> str:
     """Return the verdict, which says first what holds on rows that were not trained on."""
     verdict = answers(summary)[0]
     return f"{verdict.short}. {verdict.sentence}"
+
+
+def in_short(summary: Summary) -> list[str]:
+    """Return all answers, a line for each."""
+    return [f"{each.sign} {each.question} {each.short}. {each.sentence}".rstrip() for each in answers(summary)]
 
 
 def _interrupted(summary: Summary, verdict: Answer) -> Answer:
@@ -183,30 +186,51 @@ def _not_kept(broken: int, limits: int) -> str:
     return f"None of the {limits} limits is kept" if broken == limits else f"{broken} of {limits} limits are not kept"
 
 
-def _training(summary: Summary) -> Answer:
+def _asked(summary: Summary) -> Answer:
+    limits, question = summary.limits, "What was asked?"
+    if not limits:
+        return Answer(question, "plain", "No limit", "The model was trained for accuracy alone.")
     kept = all(limit.after.kept for limit in summary.training.limits)
     return Answer(
-        "Kept on the training rows?",
+        question,
         "good" if kept else "bad",
-        "Yes" if kept else "No",
-        f"From the model's own decisions on {count(summary.training.rows)} rows.",
+        limits[0].text if len(limits) == 1 else f"{len(limits)} limits",
+        f"{'Kept' if kept else 'Not kept'} on the {count(summary.training.rows)} training rows, by the model's own "
+        "decisions.",
         tuple(_found(summary, "training")),
     )
 
 
-def _held_out(summary: Summary) -> Answer:
-    question = "Kept among the held-out rows?"
+def _new_rows(summary: Summary) -> Answer:
+    """Return what rows show that were not trained on, and what the forecast expects without them."""
+    said, sentences, tones, lines = list[str](), list[str](), list[Tone](), list[tuple[str, str]]()
+    if summary.held_out is not None:
+        found = [limit.after.kept for limit in summary.held_out.limits]
+        tones.append("bad" if False in found else "open" if None in found else "good")
+        word = {"bad": "Not kept", "open": "Undefined", "good": "Kept"}[tones[-1]]
+        said.append(f"{word} among the held-out rows")
+        here = [_value(*each) for each in zip(summary.limits, summary.held_out.limits, strict=True)]
+        where = f"on {count(summary.held_out.rows)} held-out rows, which had no part in training."
+        sentences.append(f"{here[0] if len(here) == 1 else 'Measured'} {where}")
+        lines += _found(summary, "held-out")
+    for rows, certificate in summary.certificates.items():
+        tones.append(VERDICT_TONES.get(certificate.verdict, "plain"))
+        by = f" by the {rows} rows" if len(summary.certificates) > 1 else ""
+        said.append(f"{certificate.verdict.value} at {as_level(certificate.confidence)}{by}")
+        lines += _certificate_lines(certificate.limits)
+    forecast = None if summary.fit is None else summary.fit.forecast
+    if summary.fit is not None and forecast is not None:
+        holds = forecast.holds
+        who = "The limit holds" if len(forecast.limits) == 1 else "All limits hold"
+        if holds is not None:
+            sentences.append(f"{who} on new rows with a probability of {probability_text(holds)}: an estimate.")
+        if not tones:
+            tones.append("open" if holds is None or holds < LIKELY else "good")
+        lines += [("", line) for line in summary.fit.about_new_rows]
+    worst: Tone = next((tone for tone in ("bad", "open", "good") if tone in tones), "open")
     if summary.held_out is None:
-        return Answer(question, "open", "Not known", "No rows were held out.")
-    found = [limit.after.kept for limit in summary.held_out.limits]
-    undefined = None in found and False not in found
-    return Answer(
-        question,
-        "open" if undefined else "good" if all(found) else "bad",
-        "Undefined" if undefined else "Yes" if all(found) else "No",
-        f"On {count(summary.held_out.rows)} rows that had no part in training.",
-        tuple(_found(summary, "held-out")),
-    )
+        sentences.append("No rows were held out.")
+    return Answer("What holds on new rows?", worst, "; ".join(said) or "Not known", " ".join(sentences), tuple(lines))
 
 
 def _found(summary: Summary, part: str) -> Iterator[tuple[str, str]]:
@@ -243,34 +267,6 @@ def pair_in_words(worst: WorstPair) -> str:
     return f"from the {rate} of {' and '.join(named)}{label}"
 
 
-def _forecast(summary: Summary) -> Iterator[Answer]:
-    """Yield what to expect on new rows, judged without held-out rows."""
-    forecast = None if summary.fit is None else summary.fit.forecast
-    if summary.fit is not None and forecast is not None:
-        holds = forecast.holds
-        who = "The limit holds" if len(forecast.limits) == 1 else "All limits hold"
-        yield Answer(
-            f"What to expect on new rows (by the {forecast.rows} rows)?",
-            "open" if holds is None or 0.5 <= holds < LIKELY else "good" if holds >= LIKELY else "bad",
-            "No forecast" if holds is None else f"{who} with a probability of {probability_text(holds)}",
-            "An estimate, not a guarantee: chance and the optimism of the fit are added to the values reached.",
-            tuple(("", line) for line in summary.fit.about_new_rows),
-        )
-
-
-def _confidence(summary: Summary) -> Iterator[Answer]:
-    for rows, certificate in summary.certificates.items():
-        sure = as_level(certificate.confidence)
-        several = len(certificate.limits) > 1
-        yield Answer(
-            f"How sure for new rows (by the {rows} rows)?",
-            VERDICT_TONES.get(certificate.verdict, "plain"),
-            f"{certificate.verdict.value} at {sure}",
-            f"At {sure} confidence{', for each limit separately' if several else ''}:",
-            tuple(_certificate_lines(certificate.limits)),
-        )
-
-
 def _certificate_lines(limits: Sequence[LimitCertificate]) -> Iterator[tuple[str, str]]:
     """Yield each limit of a certificate with its verdict, its bounds, and what would decide."""
     for limit in sorted(limits, key=lambda each: each.verdict is Verdict.PASS)[:MOST_LIMITS]:
@@ -291,20 +287,6 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _cost(summary: Summary) -> Iterator[Answer]:
-    accuracy, there = summary.main.accuracy, summary.training.accuracy.cost
-    if accuracy.before is None or accuracy.cost is None or there is None:
-        return
-    other = "" if summary.held_out is None else f" On the training rows {numbers.points(-there)}."
-    yield Answer(
-        "How did the accuracy change?",
-        "plain",
-        numbers.points(-accuracy.cost),
-        f"{sentence(summary.main_rows)} rows: {numbers.percent(accuracy.before.value)} without limits, "
-        f"{numbers.percent(accuracy.after.value)} with them.{other}",
-    )
-
-
 def _usefulness(summary: Summary) -> str:
     if summary.reached is not None:
         return summary.reached.in_words
@@ -315,22 +297,26 @@ def _usefulness(summary: Summary) -> str:
     )
 
 
-def _gain(summary: Summary) -> Answer:
-    accuracy, reached = summary.main.accuracy, summary.reached
+def _cost(summary: Summary) -> Answer:
+    part, there, reached = summary.main.accuracy, summary.training.accuracy.cost, summary.reached
+    after, gain, said = numbers.percent(part.after.value), part.gain if reached is None else reached.gain, list[str]()
+    if part.before is not None:
+        said.append(f"{sentence(summary.main_rows)} rows: {numbers.percent(part.before.value)} without limits,")
+        said.append(f"{after} with them.")
+        said += [] if summary.held_out is None or there is None else [f"On the training rows {numbers.points(-there)}."]
+    else:
+        said.append(f"{sentence(summary.main_rows)} rows: {after}.")
+    constant = numbers.percent(part.constant)
+    said.append(f"The best constant prediction is right in {constant}: gain {numbers.points(part.gain)}.")
     if reached is not None:
-        better = reached.gain > 0
-        title = "Better than a constant decision?"
-        said = f"On the training rows, judged by {reached.objective}: {reached.compared}."
-        return Answer(title, "good" if better else "bad", f"{reached.gain:+.4g}", said)
-    good = accuracy.gain > 0
-    idle = not good and bool(summary.limits) and all(limit.after.kept for limit in summary.training.limits)
+        said.append(f"On the training rows, judged by {reached.objective}: {reached.compared}.")
+    elif gain <= 0 and summary.limits and all(limit.after.kept for limit in summary.training.limits):
+        said.append("A constant prediction keeps any ratio, so a limit that is kept in this way says little.")
     return Answer(
-        "Better than a constant prediction?",
-        "good" if good else "bad",
-        numbers.points(accuracy.gain),
-        f"The best constant prediction is right in {numbers.percent(accuracy.constant)} of the {summary.main_rows} "
-        f"rows, this model in {numbers.percent(accuracy.after.value)}."
-        + (" A constant prediction keeps any ratio, so a limit that is kept in this way says little." if idle else ""),
+        "How accurate is it?" if part.cost is None else "What did it cost?",
+        "plain" if gain > 0 else "bad",
+        f"{after} right" if part.cost is None else f"{numbers.points(-part.cost)} of accuracy",
+        " ".join(said),
     )
 
 

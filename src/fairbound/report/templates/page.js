@@ -1,48 +1,49 @@
 "use strict";
-// The page works without this script: it draws the two figures, and lets the reader choose a point of the frontier.
-// Text from the data is set as text, never as HTML.
+// The page works without this script.  It lets the reader choose a point of the frontier, show or hide a line of a
+// picture, and read the values of lines.  Text from the data is set as text, never as HTML.
 (function () {
-  function read(id) {
-    const element = document.getElementById(id);
-    return element ? JSON.parse(element.textContent) : null;
+  const all = (selector, inside) => (inside || document).querySelectorAll(selector);
+
+  // --- pictures: a click on a name shows or hides its series; the pointer reads the lines ---
+  all(".keys button").forEach((button) => {
+    const place = [...button.parentNode.children].indexOf(button);
+    const series = () => [...all(".series", button.closest(".chart"))].filter((each) => each.dataset.name)[place];
+    button.addEventListener("click", () => {
+      const hidden = series().toggleAttribute("hidden");
+      button.setAttribute("aria-pressed", String(!hidden));
+    });
+  });
+
+  function value(axis, at) {
+    const [low, high, log, start, stop] = axis;
+    const share = (at - start) / (stop - start);
+    return log ? low * (high / low) ** share : low + share * (high - low);
   }
 
-  const figures = read("figures-data") || {};
-  const frontier = read("points-data");
-  const quiet = { responsive: true, displaylogo: false, displayModeBar: false };
-
-  // "var(--after)" in a figure stands for a colour of the style sheet, which differs for light, dark and paper.
-  function painted(value, style) {
-    if (typeof value === "string") {
-      const name = /^var\((--[a-z]+)\)$/.exec(value);
-      return name ? style.getPropertyValue(name[1]).trim() : value;
-    }
-    if (Array.isArray(value)) {
-      return value.some((each) => typeof each === "object" && each !== null)
-        ? value.map((each) => painted(each, style)) : value;
-    }
-    if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, painted(each, style)]));
-    }
-    return value;
-  }
-
-  function draw(name, width) {
-    const element = document.getElementById(name);
-    if (!element || !figures[name] || !window.Plotly) return;
-    const figure = painted(figures[name], getComputedStyle(document.documentElement));
-    if (width) figure.layout.width = width;
-    Plotly.react(element, figure.data, figure.layout, quiet);
-  }
-
-  function drawAll(width) {
-    Object.keys(figures).forEach((name) => draw(name, width));
-  }
+  all(".picture").forEach((picture) => {
+    const [across, up] = JSON.parse(picture.dataset.axes);
+    const said = picture.parentNode.querySelector(".said-at");
+    picture.addEventListener("pointermove", (event) => {
+      const box = picture.getBoundingClientRect();
+      const at = (event.clientX - box.left) / box.width * picture.viewBox.baseVal.width;
+      const found = [];
+      let near = null;
+      all(".series:not([hidden])", picture).forEach((series) => {
+        const points = [...all("polyline", series)].flatMap((line) => [...line.points]);
+        if (!points.length) return;
+        near = points.reduce((best, each) => (Math.abs(each.x - at) < Math.abs(best.x - at) ? each : best));
+        found.push(`${series.dataset.name} ${value(up, near.y).toPrecision(3)}`);
+      });
+      said.textContent = near ? `${value(across, near.x).toPrecision(3)}: ${found.join(", ")}` : "";
+    });
+    picture.addEventListener("pointerleave", () => { said.textContent = ""; });
+  });
 
   // --- the frontier: slider, marks and tables show one point ---
-  function percent(value) {
-    return (value === null ? 0 : value) + "%";
-  }
+  const data = document.getElementById("points-data");
+  const points = data ? JSON.parse(data.textContent).points : [];
+  const slider = document.getElementById("point");
+  const percent = (part) => (part === null ? 0 : part) + "%";
 
   function fill(cell, values) {
     const [text, interval, also, at, start, stop] = values;
@@ -59,56 +60,28 @@
   }
 
   function choose(place) {
-    const point = frontier.points[place];
-    const slider = document.getElementById("point");
+    const point = points[place];
     slider.value = place;
     slider.setAttribute("aria-valuetext", point.text);
     document.getElementById("point-text").textContent = point.text;
-    document.querySelectorAll("#readouts dd").forEach((element, each) => {
-      element.textContent = point.readouts[each];
+    all("#readouts dd").forEach((element, each) => { element.textContent = point.readouts[each]; });
+    all("#chosen-groups [data-cell]").forEach((cell, each) => fill(cell, point.cells[each]));
+    all("#frontier .line ~ .point").forEach((mark) => {
+      mark.classList.toggle("chosen", Number(mark.dataset.point) === place);
     });
-    document.querySelectorAll("#chosen-groups [data-cell]").forEach((cell, each) => fill(cell, point.cells[each]));
-    // The first traces are the paths; as many rings follow, one around the chosen point of each.
-    for (let each = 0; each < frontier.paths; each += 1) {
-      const path = figures.frontier.data[each];
-      const ring = figures.frontier.data[frontier.paths + each];
-      ring.x = [path.x[place]];
-      ring.y = [path.y[place]];
-      ["error_x", "error_y"].filter((bar) => ring[bar]).forEach((bar) => {
-        ring[bar].array = [path[bar].array[place]];
-        ring[bar].arrayminus = [path[bar].arrayminus[place]];
-      });
-    }
-    draw("frontier");
   }
 
-  drawAll();
-  if (frontier && document.getElementById("point")) {
-    choose(frontier.chosen);
-    document.getElementById("point").addEventListener("input", (event) => choose(Number(event.target.value)));
-    const chart = document.getElementById("frontier");
-    if (chart.on) {
-      chart.on("plotly_click", (event) => {
-        const hit = event.points.find((each) => each.curveNumber < frontier.paths);
-        if (hit) choose(hit.pointNumber);
-      });
-    }
+  if (slider) {
+    slider.addEventListener("input", (event) => choose(Number(event.target.value)));
+    all("#frontier .line ~ .point").forEach((mark) => {
+      mark.addEventListener("click", () => choose(Number(mark.dataset.point)));
+    });
   }
 
-  // --- light, dark, paper ---
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll());
-  const paper = window.matchMedia("print");
-  paper.addEventListener("change", (event) => {
-    drawAll(event.matches ? 680 : undefined);
-    if (!event.matches) {
-      // A figure keeps its last width until it is told to look at its place again.
-      document.querySelectorAll(".js-plotly-plot").forEach((element) => Plotly.Plots.resize(element));
-    }
-  });
   // On paper there is no slider: show the table of all points instead, and put it back afterwards.
   const opened = [];
   window.addEventListener("beforeprint", () => {
-    document.querySelectorAll("details.on-paper:not([open])").forEach((element) => {
+    all("details.on-paper:not([open])").forEach((element) => {
       element.open = true;
       opened.push(element);
     });
