@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,21 +92,6 @@ def load_parts(
     return data, held_out
 
 
-FOR_FILES = (
-    "positive",
-    "negative",
-    "multiclass",
-    "drop_unlabelled",
-    "weight",
-    "bands",
-    "missing",
-    "decimal",
-    "categorical",
-    "ignore",
-)
-"""Options that a known data set does not take."""
-
-
 def label_and_groups(name: str, reading: DescribingOptions) -> tuple[str, list[str]]:
     """Return the column of the label and the sensitive columns; raise an error if one of them is not named."""
     if reading.target is None:
@@ -166,13 +151,15 @@ def load(
         bands=parse_bands(reading.bands),
         missing=(*MISSING, *(reading.missing or ())),
         decimal=reading.decimal,
-        categorical=list(reading.categorical or ()),
-        ignore=list(reading.ignore or ()),
+        categorical=reading.categorical or (),
+        ignore=reading.ignore or (),
         delimiter=reading.delimiter,
         encoding=reading.encoding,
         memory=memory,
         scratch=scratch,
     )
+    if reading.inputs:
+        rows = replace(rows, ignore=_others(rows.open(), reading))
     data = read_source(
         rows,
         target=target,
@@ -187,11 +174,24 @@ def load(
     return data
 
 
+def _others(table: Any, reading: DescribingOptions) -> list[str]:
+    """Return the columns that are left out because they are not among the named inputs."""
+    from fairbound.data import name_probabilities
+
+    if reading.ignore:
+        raise ValueError("--inputs names all inputs, so there is nothing to leave out with --ignore; give one of them.")
+    table.check({name: argument("inputs") for name in reading.inputs or ()})
+    groups = [column for _, columns in name_probabilities(reading.sensitive or (), table.names) for column in columns]
+    kept = {*(reading.inputs or ()), *groups, reading.target, reading.weight}
+    return [name for name in table.names if name not in kept]
+
+
 def _known(name: str, reading: DescribingOptions, quiet: bool) -> Dataset:
+    from fairbound.cli.options import DescribingOptions
     from fairbound.data import load_dataset
 
-    for option in FOR_FILES:
-        if getattr(reading, option):
+    for option, value in vars(reading).items():
+        if option not in ("target", "sensitive", "data_dir") and value != vars(DescribingOptions())[option]:
             raise ValueError(
                 f"{name!r} is a known data set, and --{option.replace('_', '-')} is for files; leave it out."
             )

@@ -35,8 +35,9 @@ def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str
     said: list[str] = []
     if is_known(rows.data) or rows.data.processes is not None:
         return said
+    told_already = {each.column for each in rows.data.taken()}
     for column in classifier.encoder_.columns_:
-        if not getattr(column, "other", False):  # a column of numbers has no such field
+        if not getattr(column, "other", False) or column.name in told_already:  # numbers have no such field
             continue
         values = rows.data.table.columns[column.name]
         sizes = Counter(values[~is_missing(values)].tolist())
