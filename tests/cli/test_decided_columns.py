@@ -10,7 +10,7 @@ import pytest
 from tests.cli.helpers import write_csv
 
 from fairbound import read_table
-from fairbound.data.columns import is_missing
+from fairbound.data.schema import is_missing
 
 NAMES = ("label", "decision", "group")
 GIVEN = ["--target", "label", "--prediction", "decision", "--sensitive", "group", "--json"]

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairbound.data.columns import Banded, Categorical, Numeric, is_missing
 from fairbound.data.names import is_protected_name
+from fairbound.data.schema import Banded, Categorical, Numeric, is_missing
 
 
 def test_numeric_stands_as_it_is():

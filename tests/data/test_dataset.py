@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.refusals import refused
 
 from fairbound.data import Dataset, Split, Table, load_dataset
-from fairbound.data.columns import Categorical, Numeric
+from fairbound.data.schema import Categorical, Numeric
 
 
 def toy(rows: int = 40, groups: tuple[str, ...] = ("a", "b")) -> Dataset:

@@ -7,7 +7,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from fairbound.data import Dataset, load_dataset
-from fairbound.data.columns import Categorical, Numeric
+from fairbound.data.schema import Categorical, Numeric
 from fairbound.data.table import Table
 
 N = 1200

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.refusals import refused, says
 
 from fairbound.data import Dataset, read_table
-from fairbound.data.columns import Categorical, Numeric
 from fairbound.data.labels import code_labels
+from fairbound.data.schema import Categorical, Numeric
 
 LOANS = """id,income,job,region,sex,age group,approved
 1,2100,cook,1,f,young,no
@@ -200,7 +200,6 @@ def test_bad_arguments(loans, options, words):
         (",a,approved\n0,1,yes\n1,2,no\n", ["Column 1 of loans.csv", "no name", "ignore=['']"]),
         ("a,approved\n1,yes\n2\n", ["Row 2 of loans.csv", "1 field"]),
         ("", ["loans.csv is empty"]),
-        ("a;approved\n1;yes\n", ["delimiter=';'"]),
     ],
 )
 def test_bad_files(loans, text, words):

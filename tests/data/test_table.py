@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from fairbound.data import load_dataset
-from fairbound.data.table import installed_backend, make_frame
-from fairbound.data.taken import LIBRARIES
+from fairbound.data.table import LIBRARIES, installed_backend, make_frame
 
 COLUMNS = {
     "count": np.array([1, 2, 3]),

@@ -28,7 +28,9 @@ def test_the_programs_run(tmp_path, monkeypatch):
     ]
     assert str(names["html"]).startswith("<!DOCTYPE html>")
     assert str(names["sheet"]).startswith("# Disparate impact in three steps")
-    assert set(DOCUMENTS) == set(re.findall(r"^\| `([a-z-]+)` \|", PAGE.split("## Documents")[1].split("## The")[0], re.M))
+    assert set(DOCUMENTS) == set(
+        re.findall(r"^\| `([a-z-]+)` \|", PAGE.split("## Documents")[1].split("## The")[0], re.M)
+    )
 
 
 def rows() -> dict[str, str]:

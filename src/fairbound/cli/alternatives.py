@@ -135,7 +135,7 @@ def _baseline(
         return None
     from fairbound._errors import argument
     from fairbound.cli.inputs import is_known_dataset
-    from fairbound.data import open_batches
+    from fairbound.data import open_batches, store
 
     if is_known_dataset(source):
         raise ValueError(f"{source!r} is a known data set, and a baseline column is for files; leave it out.")
@@ -147,10 +147,12 @@ def _baseline(
     named = {"baseline_prediction": prediction, "baseline_score": score}
     table.check({name: argument(role) for role, name in named.items() if name is not None})
     held = table.hold([name for name in named.values() if name is not None])
-    columns = held.learn(words=set() if prediction is None else {prediction}).columns()
+    columns = store(held.learn(words=set() if prediction is None else {prediction})).columns
     return as_baseline(
         None if prediction is None else columns[prediction],
         None if score is None else sign * columns[score],
         sign * threshold,
-        name=f"the column {prediction!r}" if prediction is not None else f"the column {score!r}, {'from' if sign > 0 else 'up to'} {threshold:g}{' on' * (sign > 0)}",
+        name=f"the column {prediction!r}"
+        if prediction is not None
+        else f"the column {score!r}, {'from' if sign > 0 else 'up to'} {threshold:g}{' on' * (sign > 0)}",
     )

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,14 +125,15 @@ def load(
     memory, scratch
         As for `Source`.
     processes, tell
-        As for `read_source`.
+        As for `read_rows`.
     """
     if is_known_dataset(source):
         if processes is not None:
             raise ValueError(f"{source!r} is a known data set, and several processes share files; start one process.")
         return _known(source, reading, quiet)
-    from fairbound._values import as_array
-    from fairbound.data import DATASETS, MISSING, Source, read_source
+    import numpy as np
+
+    from fairbound.data import DATASETS, MISSING, Roles, Source, read_rows
 
     path = Path(source)
     if not path.exists() and path.name == source and not path.suffix:
@@ -152,38 +153,24 @@ def load(
         missing=(*MISSING, *(reading.missing or ())),
         decimal=reading.decimal,
         categorical=reading.categorical or (),
+        dates=reading.dates or (),
+        inputs=reading.inputs or (),
         ignore=reading.ignore or (),
         delimiter=reading.delimiter,
         encoding=reading.encoding,
         memory=memory,
         scratch=scratch,
     )
-    if reading.inputs:
-        rows = replace(rows, ignore=_others(rows.open(), reading))
-    data = read_source(
-        rows,
+    roles = Roles(
+        source=rows,
         target=target,
         sensitive=sensitive,
         weight=reading.weight,
         max_categories=reading.max_categories,
-        like=like,
-        processes=processes,
-        tell=tell,
-    ).data
-    check_binary(as_array([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
+    )
+    data = read_rows(roles, like=like, processes=processes, tell=tell).data
+    check_binary(np.asarray([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
     return data
-
-
-def _others(table: Any, reading: DescribingOptions) -> list[str]:
-    """Return the columns that are left out because they are not among the named inputs."""
-    from fairbound.data import name_probabilities
-
-    if reading.ignore:
-        raise ValueError("--inputs names all inputs, so there is nothing to leave out with --ignore; give one of them.")
-    table.check({name: argument("inputs") for name in reading.inputs or ()})
-    groups = [column for _, columns in name_probabilities(reading.sensitive or (), table.names) for column in columns]
-    kept = {*(reading.inputs or ()), *groups, reading.target, reading.weight}
-    return [name for name in table.names if name not in kept]
 
 
 def _known(name: str, reading: DescribingOptions, quiet: bool) -> Dataset:
@@ -252,7 +239,6 @@ def read_decisions(
         )
     import numpy as np
 
-    from fairbound._values import as_array
     from fairbound._weights import check_weights
     from fairbound.data import as_word, code_labels
     from fairbound.evaluation import Repeats, match_decisions, match_positive
@@ -279,7 +265,7 @@ def read_decisions(
     label = columns[target]
     check_binary(label, target, positive, reading.multiclass)
     codes, names, values = code_labels(label, target, positive or None, rows=counted)
-    classes = as_array(names)
+    classes = np.asarray(names)
     pos_label = names[1] if len(names) == 2 else None
     labels_read = _read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist(), counted)
     if prediction is None:
@@ -326,7 +312,13 @@ def read_decided_columns(
         read_columns,
     )
 
-    source = Source(path, delimiter=reading.delimiter, encoding=reading.encoding, memory=parse_memory(memory))
+    source = Source(
+        path,
+        delimiter=reading.delimiter,
+        encoding=reading.encoding,
+        missing=(*MISSING, *(reading.missing or ())),
+        memory=parse_memory(memory),
+    )
     table = source.open()
     roles = {"target": reading.target, "prediction": reading.prediction, **further}
     named = {role: name for role, name in roles.items() if name is not None}
@@ -337,8 +329,7 @@ def read_decided_columns(
     plain = [name for name, own in listed if own == [name]]
     words = {*plain, *(name for role, name in named.items() if role in ("target", "prediction"))}
     needed = list(dict.fromkeys((*named.values(), *sensitive)))
-    marks = (*MISSING, *(reading.missing or ()))
-    found = read_columns(source, table, needed, words=words, missing=marks).columns
+    found = read_columns(source, table, needed, words=words).columns
     rows = None
     columns = dict(found)
     if count and words == set(needed):

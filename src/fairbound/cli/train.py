@@ -100,7 +100,9 @@ def _show(output: Output, study: Study, out: str) -> None:
 
     if output.silent:
         return
-    output.text("\n" + "\n".join([*in_short(study.summary), f"{study.result.status.value}: {study.result.message}", ""]))
+    output.text(
+        "\n" + "\n".join([*in_short(study.summary), f"{study.result.status.value}: {study.result.message}", ""])
+    )
     output.tables(*summary_tables(study.summary))
     output.text()
     show_notes(output, study)

@@ -8,8 +8,9 @@ from fairbound.data.bands import into_bands
 from fairbound.data.batches import ArrowTable, Batches, no_column
 from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE, DATASETS, CatalogueEntry
 from fairbound.data.census import census_source
-from fairbound.data.columns import Column, group_values, is_missing
+from fairbound.data.columns import count_rows, store
 from fairbound.data.dataset import Dataset, Split
+from fairbound.data.description import Description
 from fairbound.data.download import cache_folder
 from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.files import Place
@@ -18,17 +19,14 @@ from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
 from fairbound.data.leaks import SuspectedLeak, find_leaks
 from fairbound.data.loading import STATE, YEAR, load_dataset
 from fairbound.data.names import is_protected_name
-from fairbound.data.opening import open_batches
-from fairbound.data.parquet import is_stream
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.probabilities import as_probabilities, has_probabilities, name_probabilities
-from fairbound.data.reading import read_columns, read_source, read_table
+from fairbound.data.reading import read_columns, read_rows, read_table
 from fairbound.data.roles import Roles
-from fairbound.data.source import Source, Tell
-from fairbound.data.stored import count_rows
-from fairbound.data.strata import Description
-from fairbound.data.table import Table, installed_backend, make_frame
-from fairbound.data.taken import Backend, Taken, taken_for
+from fairbound.data.schema import Banded, Categorical, Column, Numeric, group_values, is_missing
+from fairbound.data.source import Source, open_batches
+from fairbound.data.table import Backend, Table, installed_backend, make_frame
+from fairbound.data.taken import Taken
 from fairbound.data.writing import copy_writer
 
 __all__ = [
@@ -39,14 +37,17 @@ __all__ = [
     "YEAR",
     "ArrowTable",
     "Backend",
+    "Banded",
     "Batches",
     "CatalogueEntry",
+    "Categorical",
     "CodedLabels",
     "Column",
     "ColumnFormat",
     "Dataset",
     "Description",
     "LabelValue",
+    "Numeric",
     "Place",
     "PlantedData",
     "PlantedRule",
@@ -57,7 +58,6 @@ __all__ = [
     "SuspectedLeak",
     "Table",
     "Taken",
-    "Tell",
     "as_probabilities",
     "as_seed",
     "as_word",
@@ -76,7 +76,6 @@ __all__ = [
     "into_bands",
     "is_missing",
     "is_protected_name",
-    "is_stream",
     "load_dataset",
     "make_disparate_data",
     "make_frame",
@@ -84,7 +83,7 @@ __all__ = [
     "no_column",
     "open_batches",
     "read_columns",
-    "read_source",
+    "read_rows",
     "read_table",
-    "taken_for",
+    "store",
 ]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairbound.data.columns import is_missing
+from fairbound.data.schema import is_missing
 
-Encoded = tuple[NDArray[np.float64], list[str]]
-Columns = dict[str, NDArray[Any]]
+Arrays = dict[str, NDArray[Any]]
+"""Columns by name."""
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.data.columns import is_missing
-
-Encoded = tuple[NDArray[np.float64], list[str]]
-Columns = dict[str, NDArray[Any]]
+from fairbound.data.schema import is_missing
 
 
 def into_bands(values: Any, cuts: Sequence[float], name: str = "values") -> NDArray[Any]:

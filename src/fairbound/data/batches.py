@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message, argument
 from fairbound._words import did_you_mean, listed, names_in_one
-from fairbound.data.arrays import Columns
 from fairbound.data.arrow import column_values, import_pyarrow, is_supported, is_text, plain_type
 from fairbound.data.formats import MISSING, ColumnFormat, FormatLearner
 
@@ -46,6 +45,10 @@ class Batches(ABC):
         The number of rows, 0 if it is not known.
     share : pair of int
         The rank of this process and the number of processes; (0, 1) reads all rows.
+    is_typed : bool
+        Whether columns have types; those of a text file are all text.
+    delimiter, encoding : str
+        Those of a text file, which are also used to write its rows.
     """
 
     place: str
@@ -54,6 +57,7 @@ class Batches(ABC):
     codes: frozenset[str] = frozenset()
     n_rows: int = 0
     share: tuple[int, int] = (0, 1)
+    is_typed: bool = True
     delimiter: str = ","
     encoding: str = "utf-8"
 
@@ -126,22 +130,35 @@ class Batches(ABC):
         formats : mapping of str to ColumnFormat, optional
             Known formats, from the training file.
         """
-        found = self._learnt(self.names if names is None else names, frozenset(words), missing, decimal)
-        return replace(found, formats={**found.formats, **(formats or {})}, codes=frozenset(words))
+        used = list(self.names if names is None else names)
+        if self.is_typed:
+            # Typed columns have nulls, so nothing is inferred; only an empty text also counts as missing.
+            text = ColumnFormat(missing=("",) if tuple(missing) == MISSING else tuple(missing))
+            kinds = {name: self.kind(name) for name in used}
+            learnt = {name: text if is_text(kind) else ColumnFormat("number") for name, kind in kinds.items()}
+            rows = self.n_rows
+        else:
+            learnt, rows = self._learn_text(used, words, missing, decimal)
+        return replace(self, formats={**learnt, **(formats or {})}, codes=frozenset(words), n_rows=rows)
 
-    def _learnt(
-        self,
-        names: Sequence[str],
-        words: frozenset[str],  # noqa: ARG002  # needed for text, which has no types
-        missing: Collection[str],
-        decimal: str | None,  # noqa: ARG002
-    ) -> Self:
-        # Typed columns have nulls, so nothing is inferred; only an empty text also counts as missing.
-        text = ColumnFormat(missing=("",) if tuple(missing) == MISSING else tuple(missing))
-        kinds = {name: self.kind(name) for name in names}
-        return replace(
-            self, formats={name: text if is_text(kind) else ColumnFormat("number") for name, kind in kinds.items()}
-        )
+    def _learn_text(
+        self, names: Sequence[str], words: Collection[str], missing: Collection[str], decimal: str | None
+    ) -> tuple[dict[str, ColumnFormat], int]:
+        """Return the formats of columns of text and the number of rows, from one pass over all rows, or two."""
+        learners = {
+            name: FormatLearner(missing, codes=name in words, decimal=None if name in words else decimal)
+            for name in names
+        }
+        rows = 0
+        for _, table in self.stored(names):
+            for name, learner in learners.items():
+                learner.add(table.column(name).unique().to_pylist())
+            rows += table.num_rows
+        again = [name for name, learner in learners.items() if learner.undecided]
+        for _, table in self.stored(again) if again else ():
+            for name in again:
+                learners[name].add_again(table.column(name).unique().to_pylist())
+        return {name: each.result() for name, each in learners.items()}, rows
 
     def values(self, name: str, column: Any, first: int | None = None) -> NDArray[Any]:
         """Return stored values as they are meant, numbers or words; `first` is the row of the first one, if known."""
@@ -160,11 +177,6 @@ class Batches(ABC):
         """Return distinct stored values of a column as they are meant."""
         pa = import_pyarrow()
         return self.values(name, pa.chunked_array([pa.array(values, plain_type(self.kind(name)))]))
-
-    def columns(self) -> Columns:
-        """Return all rows of the columns with formats."""
-        table = self.hold(list(self.formats)).table
-        return {name: self.values(name, table.column(name), 0) for name in self.formats}
 
     def hold(self, columns: Sequence[str] | None = None) -> ArrowTable:
         """Return the source with its rows in memory."""
@@ -185,31 +197,12 @@ class Batches(ABC):
             is_typed=self.is_typed,
         )
 
-    @property
-    def is_typed(self) -> bool:
-        """Return whether columns have types; those of a text file are all text."""
-        return True
-
-    def head(self, rows: int) -> Any:
-        """Return the first rows as a pyarrow table."""
-        pa = import_pyarrow()
-        parts: list[Any] = []
-        for _, table in self.stored(self._readable()):
-            parts.append(table)
-            if sum(each.num_rows for each in parts) >= rows:
-                break
-        return pa.concat_tables(parts).slice(0, rows)
-
-    def _readable(self) -> list[str]:
-        return list(self.names)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ArrowTable(Batches):
     """A table in memory."""
 
     table: Any
-    is_typed: bool = True
 
     @classmethod
     def of(cls, table: Any, place: str = "the table") -> ArrowTable:
@@ -228,40 +221,6 @@ class ArrowTable(Batches):
     def kind(self, name: str) -> Any:
         """Return the pyarrow type of a column."""
         return self.table.schema.field(name).type
-
-    def _learnt(
-        self,
-        names: Sequence[str],
-        words: frozenset[str],
-        missing: Collection[str],
-        decimal: str | None,
-    ) -> Self:
-        if self.is_typed:
-            return super()._learnt(names, words, missing, decimal)
-        return learn_text(self, names, words, missing, decimal)
-
-
-def learn_text(
-    source: Any,
-    names: Sequence[str],
-    words: frozenset[str],
-    missing: Collection[str],
-    decimal: str | None,
-) -> Any:
-    """Return a source of text with the formats of its columns, from one pass over all rows, or two."""
-    learners = {
-        name: FormatLearner(missing, codes=name in words, decimal=None if name in words else decimal) for name in names
-    }
-    rows = 0
-    for _, table in source.stored(names):
-        for name, learner in learners.items():
-            learner.add(table.column(name).unique().to_pylist())
-        rows += table.num_rows
-    again = [name for name, learner in learners.items() if learner.undecided]
-    for _, table in source.stored(again) if again else ():
-        for name in again:
-            learners[name].add_again(table.column(name).unique().to_pylist())
-    return replace(source, formats={name: each.result() for name, each in learners.items()}, n_rows=rows)
 
 
 def no_column(place: str, name: str, names: Collection[str], role: Any) -> InputError:

@@ -10,24 +10,25 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fairbound.data.arrays import Columns
+from fairbound.data.arrays import Arrays
 from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import ArrowTable
-from fairbound.data.columns import Banded, Categorical, Column, Numeric, decode
+from fairbound.data.columns import store
 from fairbound.data.delimited import read_delimited
 from fairbound.data.files import DataFile, Place, open_verified
+from fairbound.data.schema import Banded, Categorical, Column, Numeric, decode
 
-Parser = Callable[[list[BinaryIO], str], Columns]
+Parser = Callable[[list[BinaryIO], str], Arrays]
 
 
-def parse_plain(streams: list[BinaryIO], name: str) -> Columns:
+def parse_plain(streams: list[BinaryIO], name: str) -> Arrays:
     """Read a Parquet file, if the name ends in ".parquet", or a CSV file with a line of column names."""
     if not name.endswith(".parquet"):
         return read_delimited(streams[0], place=name)
     import_pyarrow()
     from pyarrow.parquet import read_table
 
-    return ArrowTable.of(read_table(streams[0]), name).learn().columns()
+    return dict(store(ArrowTable.of(read_table(streams[0]), name).learn()).columns)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class CatalogueEntry:
     parse: Parser = parse_plain
     paper: PaperEncoding | None = None
 
-    def read(self, place: Place) -> Columns:
+    def read(self, place: Place) -> Arrays:
         """Return the columns of the verified file."""
         with open_verified(self.file, place) as streams:
             return self.parse(streams, self.file.filename)
@@ -134,7 +135,7 @@ def _entry(given: Mapping[str, Any], parse: Parser = parse_plain) -> CatalogueEn
     )
 
 
-def parse_law(streams: list[BinaryIO], _: str) -> Columns:
+def parse_law(streams: list[BinaryIO], _: str) -> Arrays:
     """Return the columns of the shipped file, without any extra."""
     table = np.genfromtxt(streams[0], delimiter=",", names=True, dtype=None, encoding="utf-8")
     return {name: table[name] for name in table.dtype.names or ()}
@@ -152,7 +153,7 @@ ADULT_COLUMNS = _ADULT_HEADER.split()
 _ADULT_LABELS = {"<=50K": 0, ">50K": 1, "<=50K.": 0, ">50K.": 1}
 
 
-def parse_adult(streams: list[BinaryIO], name: str) -> Columns:
+def parse_adult(streams: list[BinaryIO], name: str) -> Arrays:
     """Return the columns of both files, one after the other, with the label as 0 and 1.
 
     Adult (census of 1994, UCI Machine Learning Repository) has the rows of `adult.data`, then those of `adult.test`.

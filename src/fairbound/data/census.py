@@ -20,7 +20,7 @@ import numpy as np
 
 from fairbound._errors import InputError, bad_value
 from fairbound._words import lookup
-from fairbound.data.arrays import Columns
+from fairbound.data.arrays import Arrays
 from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE, RELATIONSHIP_2019, STATES, CatalogueEntry
 from fairbound.data.delimited import read_delimited
 from fairbound.data.files import DataFile
@@ -59,7 +59,7 @@ def census_source(state: str, year: int) -> CatalogueEntry:
     member = f"psam_p{number}.csv" if year >= NEW_NAMES else f"ss{year % 100}p{short}.csv"
     new = year >= NEW_RELATIONSHIP
 
-    def parse(streams: list[BinaryIO], name: str) -> Columns:
+    def parse(streams: list[BinaryIO], name: str) -> Arrays:
         return parse_person_file(streams[0], name, RELATIONSHIP_2019.name if new else "RELP")
 
     return replace(
@@ -78,7 +78,7 @@ def census_source(state: str, year: int) -> CatalogueEntry:
     )
 
 
-def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -> Columns:
+def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -> Arrays:
     """Return the columns of ACSIncome from a person file, with the published filter, order and label."""
     inputs = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", relationship, "WKHP", "SEX", "RAC1P"]
     needed = [*inputs, TARGET, "PWGTP"]

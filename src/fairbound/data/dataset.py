@@ -23,18 +23,18 @@ from sklearn.preprocessing import StandardScaler
 from fairbound._errors import argument
 from fairbound._escapes import visible
 from fairbound._mapped import map_rows
-from fairbound._values import as_array, exact_array
+from fairbound._values import exact_array
 from fairbound._weights import check_weights
 from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, without_nan
-from fairbound.data.columns import Column, is_missing
+from fairbound.data.description import Description, describe
 from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
 from fairbound.data.leaks import SuspectedLeak, find_leaks
 from fairbound.data.probabilities import has_probabilities
-from fairbound.data.strata import Description, describe
-from fairbound.data.table import Table, make_frame
-from fairbound.data.taken import Backend, Taken, taken_for
+from fairbound.data.schema import Column, is_missing
+from fairbound.data.table import Backend, Table, make_frame
+from fairbound.data.taken import Taken, taken_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,7 +213,7 @@ class Dataset:
 
     def words(self) -> NDArray[Any]:
         """Return the label of each row as a word."""
-        return np.asarray(map_rows(as_array(self.target_names), self.y, self.table.folder))
+        return np.asarray(map_rows(np.asarray(self.target_names), self.y, self.table.folder))
 
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
         """Return the number of rows by (group, label), for the groups of one sensitive column."""

@@ -7,22 +7,31 @@ ends.
 from __future__ import annotations
 
 import codecs
+import csv
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
+
+from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, bad_value
-from fairbound.data.arrays import Columns
 from fairbound.data.arrow import import_pyarrow
-from fairbound.data.batches import Batches, learn_text
+from fairbound.data.batches import Batches
+from fairbound.data.columns import store
 
 BYTES_PER_CHARACTER = 50
 """Bytes of memory per byte of a text file, in a study."""
 
-_DELIMITERS = ";\t|,"
+DELIMITERS = ",;\t|"
+"""Delimiters that are found without being named."""
+
+LONGEST_HEADER = 2**16
+"""Characters of the first line in which the delimiter is looked for."""
+
 _BYTE_ORDER_MARKS = {
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
     "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
@@ -38,7 +47,9 @@ class DelimitedText(Batches):
     opened : function
         Opens the file at its beginning.
     raw_names : tuple of str
-        The names as they are written.
+        The names as they are written; if one occurs twice, as they are numbered.
+    numbered : bool
+        Whether a name occurs twice.
     header : bool
         Whether the first line has the names.
     comment : str, optional
@@ -47,9 +58,10 @@ class DelimitedText(Batches):
 
     opened: Callable[[], AbstractContextManager[BinaryIO]]
     raw_names: tuple[str, ...]
+    numbered: bool = False
     header: bool = True
     comment: str | None = None
-    is_typed = False
+    is_typed: bool = False
 
     @classmethod
     def open(
@@ -65,9 +77,7 @@ class DelimitedText(Batches):
         """Find the encoding and the names of the columns of a file, or of a stream that is already open."""
         if not isinstance(encoding, str):
             raise InputTypeError("{encoding=value} must be the name of an encoding, such as 'utf-8'.", value=encoding)
-        if delimiter is None:
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
             raise bad_value("delimiter", delimiter, "one character, for example ',' or ';'")
 
         def opened() -> AbstractContextManager[BinaryIO]:
@@ -78,38 +88,34 @@ class DelimitedText(Batches):
 
         with opened() as start:
             codec = find_codec(start.read(4096), encoding, path.name)
-        names = tuple(header or ())
-        found = cls(
-            place=path.name,
-            names=names,
-            raw_names=names,
-            delimiter=delimiter,
-            encoding=codec,
-            opened=opened,
-            header=header is None,
-            comment=comment,
-        )
-        return found if header is not None else found._with_names()
+            first = DELIMITERS if path.suffix.lower() != ".tsv" else f"\t{DELIMITERS}"
+            found = cls(
+                place=path.name,
+                names=tuple(header or ()),
+                raw_names=tuple(header or ()),
+                delimiter=delimiter or _find_delimiter(start, codec, first),
+                encoding=codec,
+                opened=opened,
+                header=header is None,
+                comment=comment,
+            )
+        if header is not None:
+            return found
+        with found._reader({}) as reader:
+            raw = tuple(reader.schema.names)
+        names = numbered(name.strip() for name in raw)
+        check_names(names, path.name)
+        twice = len(set(raw)) < len(raw)
+        return replace(found, names=names, raw_names=names if twice else raw, numbered=twice)
 
     def size(self) -> float:
         """Return about how many bytes of memory the rows take in a study."""
         with self.opened() as stream:
             return stream.seek(0, io.SEEK_END) * BYTES_PER_CHARACTER
 
-    def _with_names(self) -> DelimitedText:
-        with self._reader({}) as reader:
-            raw = tuple(reader.schema.names)
-        names = tuple(name.strip() for name in raw)
-        _check_names(names, self.place)
-        return replace(self, names=names, raw_names=raw)
-
     def kind(self, name: str) -> Any:  # noqa: ARG002  # all columns are text
         """Return the type of text."""
         return import_pyarrow().string()
-
-    def _learnt(self, *options: Any) -> Self:
-        found: Self = learn_text(self, *options)
-        return found
 
     def stored(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
         """Yield the text of the columns."""
@@ -132,7 +138,7 @@ class DelimitedText(Batches):
     def _reader(self, kinds: dict[str, Any]) -> Iterator[Any]:
         """Open a reader of the file, and explain the errors of reading."""
         pa = import_pyarrow("Reading text files needs")
-        from pyarrow import csv
+        from pyarrow import csv as text
 
         wrong: list[Any] = []
 
@@ -144,17 +150,18 @@ class DelimitedText(Batches):
 
         try:
             with self.opened() as stream:
-                yield csv.open_csv(
+                yield text.open_csv(
                     _CheckedText(stream) if self.encoding == "utf-8" else stream,
-                    read_options=csv.ReadOptions(
+                    read_options=text.ReadOptions(
                         use_threads=False,  # only then rows are numbered in errors
                         encoding="utf8" if self.encoding == "utf-8" else self.encoding,
-                        column_names=None if self.header else list(self.raw_names),
+                        column_names=None if self.header and not self.numbered else list(self.raw_names),
+                        skip_rows=int(self.numbered),
                     ),
-                    parse_options=csv.ParseOptions(
+                    parse_options=text.ParseOptions(
                         delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=handle
                     ),
-                    convert_options=csv.ConvertOptions(
+                    convert_options=text.ConvertOptions(
                         column_types=kinds, include_columns=list(kinds), strings_can_be_null=False
                     ),
                 )
@@ -207,11 +214,21 @@ def read_delimited(
     header: Sequence[str] | None = None,
     keep: Collection[str] | None = None,
     comment: str | None = None,
-) -> Columns:
+) -> dict[str, NDArray[Any]]:
     """Read the columns of an open text file; `header` has their names if the file has no line of names."""
-    source = DelimitedText.open(Path(place), stream=stream, header=header, comment=comment)
+    source = DelimitedText.open(Path(place), delimiter=",", stream=stream, header=header, comment=comment)
     kept = [name for name in source.names if keep is None or name in keep]
-    return source.hold(kept).learn().columns()
+    return dict(store(source.hold(kept).learn()).columns)
+
+
+def _find_delimiter(stream: BinaryIO, codec: str, candidates: str) -> str:
+    """Return the delimiter that makes most columns of the first line; of several, the first candidate."""
+    stream.seek(0)
+    text = io.TextIOWrapper(stream, encoding=codec, errors="replace", newline="")
+    while (line := text.readline(LONGEST_HEADER)).isspace():
+        pass
+    text.detach()
+    return max(candidates, key=lambda each: len(next(csv.reader([line], delimiter=each), ())))
 
 
 def find_codec(sample: bytes, encoding: str, place: str) -> str:
@@ -265,21 +282,20 @@ def _undecodable(stream: BinaryIO, codec: str, place: str) -> ValueError | None:
     return None
 
 
-def _check_names(names: Sequence[str], place: str) -> None:
+def numbered(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names of which each occurs once: the second one of a name has a number, as pandas gives it.
+
+    >>> numbered(["score", "age", "score"])
+    ('score', 'age', 'score.1')
+    """
+    found: list[str] = []
+    for name in names:
+        later = (f"{name}.{number}" for number in count(1))
+        found.append(name if name not in found else next(each for each in later if each not in found))
+    return tuple(found)
+
+
+def check_names(names: Sequence[str], place: str) -> None:
+    """Raise an error if there is no name."""
     if not any(names):
         raise ValueError(f"{place} is empty; give a line of column names and at least one row.")
-    other = [delimiter for delimiter in _DELIMITERS if delimiter in names[0]]
-    if len(names) == 1 and other:
-        raise InputError(
-            "{place} has a single column, {name!r}.",
-            "If its values are separated by {other!r}, give {delimiter=other}.",
-            place=place,
-            name=names[0][:60],
-            other=other[0],
-        )
-    for position, name in enumerate(names):
-        first = names.index(name)
-        if first != position:
-            raise ValueError(
-                f"Columns {first + 1} and {position + 1} of {place} are both named {name!r}; give each its own name."
-            )

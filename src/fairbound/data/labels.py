@@ -20,7 +20,7 @@ from fairbound._errors import InputError, argument
 from fairbound._escapes import hidden_in, without_hidden
 from fairbound._positive_label import conventional_positive
 from fairbound._words import did_you_mean, listed
-from fairbound.data.columns import is_missing
+from fairbound.data.schema import is_missing
 
 if TYPE_CHECKING:
     from fairbound.data.dataset import Dataset

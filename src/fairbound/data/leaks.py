@@ -12,19 +12,15 @@ Out-of-fold rows exclude identifiers: a word that occurs at most once in the tra
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
 from fairbound.data.arrays import FloatArray, IntArray
-from fairbound.data.columns import is_missing
+from fairbound.data.schema import is_missing
 from fairbound.data.table import Table
-
-Backend = Literal["pandas", "polars", "pyarrow", "dict"]
-LIBRARIES: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
-"""Supported DataFrame libraries.  None is required, because a dictionary of columns is accepted everywhere."""
 
 REMOVED = 0.9
 """Share of the errors of the best constant that a suspected column removes."""

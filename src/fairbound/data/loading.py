@@ -10,13 +10,13 @@ import numpy as np
 
 from fairbound._errors import InputError
 from fairbound._words import lookup
-from fairbound.data.arrays import Columns
+from fairbound.data.arrays import Arrays
 from fairbound.data.catalogue import DATASETS, CatalogueEntry
 from fairbound.data.census import census_source
-from fairbound.data.columns import Categorical, decode
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.files import Place
 from fairbound.data.paper import paper_split
+from fairbound.data.schema import Categorical, decode
 from fairbound.data.table import Table
 
 STATE, YEAR = "CA", 2018  # those of the paper
@@ -137,11 +137,11 @@ def _sources(name: str, state: str | Sequence[str] | None, year: int | None, pla
     return "_".join([name, *(letters if len(letters) < 4 else [f"{len(letters)}_states"]), str(year)]), sources
 
 
-def _concatenate(parts: list[Columns]) -> Columns:
+def _concatenate(parts: list[Arrays]) -> Arrays:
     return {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
 
 
-def _default_dataset(name: str, sources: list[CatalogueEntry], columns: Columns, sensitive_as_input: bool) -> Dataset:
+def _default_dataset(name: str, sources: list[CatalogueEntry], columns: Arrays, sensitive_as_input: bool) -> Dataset:
     source = sources[0]
     schema = list(source.inputs)
     if sensitive_as_input:

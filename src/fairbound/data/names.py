@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-Encoded = tuple[NDArray[np.float64], list[str]]
-Columns = dict[str, NDArray[Any]]
 
 PROTECTED = {
     frozenset(words.split())

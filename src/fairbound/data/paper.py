@@ -21,15 +21,15 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import RobustScaler
 
-from fairbound.data.arrays import Columns
+from fairbound.data.arrays import Arrays
 from fairbound.data.catalogue import CatalogueEntry, PaperEncoding
-from fairbound.data.columns import decode
 from fairbound.data.dataset import Dataset, Split
+from fairbound.data.schema import decode
 
 SEED = 1
 
 
-def paper_split(name: str, source: CatalogueEntry, encoding: PaperEncoding, columns: Columns) -> Split:
+def paper_split(name: str, source: CatalogueEntry, encoding: PaperEncoding, columns: Arrays) -> Split:
     """Return the training and the test part of the paper's experiments."""
     sensitive = encoding.sensitive
     groups = decode(sensitive.column, columns[sensitive.column], sensitive.labels)

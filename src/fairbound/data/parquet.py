@@ -1,8 +1,7 @@
-"""Parquet files as a source of rows, and Arrow streams, which are written to one first."""
+"""Parquet files as a source of rows."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fairbound._errors import InputError
 from fairbound.data.arrow import common_type, import_pyarrow
-from fairbound.data.batches import BLOCK_ROWS, ArrowTable, Batches
+from fairbound.data.batches import BLOCK_ROWS, Batches
 
 GROUPS_PER_PROCESS = 4
 """With fewer row groups per process, shares would be uneven.  Then each process reads all and takes its rows."""
@@ -85,9 +82,6 @@ class ParquetFiles(Batches):
             )
         return self._kinds[name]
 
-    def _readable(self) -> list[str]:
-        return [name for name, kind in self._kinds.items() if kind is not None]
-
     @property
     def divides(self) -> bool:
         """Return whether there are enough row groups to give each process some of them."""
@@ -109,26 +103,6 @@ class ParquetFiles(Batches):
                         yield place, _with_types(table, kinds)
                         place += table.num_rows
                     number, first = number + 1, first + rows
-
-
-def is_stream(source: Any) -> bool:
-    """Return whether an object hands over its rows through the Arrow C stream."""
-    return hasattr(source, "__arrow_c_stream__")
-
-
-def spooled(source: Any, folder: Path) -> Batches:
-    """Write an Arrow stream, which may be readable once only, to a file without a name that is mapped into memory."""
-    pa = import_pyarrow()
-    with tempfile.TemporaryFile(dir=folder) as file:
-        reader = pa.RecordBatchReader.from_stream(source)
-        with pa.ipc.new_stream(file, reader.schema) as writer:
-            for batch in reader:
-                writer.write_batch(batch)
-        file.flush()
-        table = pa.ipc.open_stream(pa.py_buffer(np.memmap(file, np.uint8, "r"))).read_all()
-    if not table.num_rows:
-        raise ValueError("The stream has no row; give at least one.")
-    return ArrowTable.of(table, "the stream")
 
 
 def _with_types(table: Any, kinds: Mapping[str, Any]) -> Any:

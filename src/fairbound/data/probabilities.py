@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError
 
-Encoded = tuple[NDArray[np.float64], list[str]]
-Columns = dict[str, NDArray[Any]]
-
 
 def name_probabilities(sensitive: Sequence[str], names: Collection[str]) -> list[tuple[str, list[str]]]:
     """Return the columns of each sensitive column: its own, or those of probabilities, "race=p_white,p_black".

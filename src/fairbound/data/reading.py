@@ -1,4 +1,4 @@
-"""`read_table`: read a user's file, CSV or Parquet, as a data set.
+"""`read_table`: read a user's rows from any source as a data set.
 
 Columns of numbers are quantities unless they are named in `categorical`; columns of text are categories. The favourable
 outcome is never guessed: the user names it with `positive`, unless the label is a common pair such as no and yes.
@@ -17,87 +17,57 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, InputTypeError, Message, bad_value, together
+from fairbound._errors import InputError, Message, together
 from fairbound._mapped import map_rows
-from fairbound._values import as_array
 from fairbound._weights import check_weights
 from fairbound._words import did_you_mean
 from fairbound.data.batches import Batches
-from fairbound.data.columns import Categorical, Column, Numeric, is_missing
+from fairbound.data.columns import TableColumns, store
 from fairbound.data.dataset import Dataset
-from fairbound.data.formats import MISSING, ColumnFormat
+from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import CodedLabels, as_word, check_labelled, code_labels, code_like, sides_in_words
 from fairbound.data.probabilities import as_probabilities
-from fairbound.data.roles import Roles, _names
+from fairbound.data.roles import Roles
+from fairbound.data.schema import Categorical, Column, Numeric, is_missing
 from fairbound.data.source import Source, Tell
-from fairbound.data.stored import StoredColumns, distinct_rows, store, take_rows
 from fairbound.data.table import Table
 
 
 def read_table(
-    path: str | os.PathLike[str],
+    source: Any,
     *,
     target: str,
     sensitive: str | Sequence[str] = (),
-    positive: Any = None,
-    negative: Any = None,
-    drop_unlabelled: bool = False,
     weight: str | None = None,
-    bands: Mapping[str, Sequence[float]] | None = None,
-    categorical: str | Sequence[str] = (),
-    ignore: str | Sequence[str] = (),
     sensitive_as_input: bool = False,
     max_categories: int = 50,
-    missing: Collection[str] = MISSING,
-    decimal: str | None = None,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
     like: Dataset | None = None,
+    **reading: Any,
 ) -> Dataset:
-    r"""Read your own file.
+    r"""Read your own rows.
 
     Parameters
     ----------
-    path : path
-        A text file with a line of column names (CSV), or a Parquet file (needs pyarrow).
+    source : path, table, stream or Source
+        A text file with a line of column names (CSV), a Parquet file or a folder of them, an Excel workbook, a table,
+        or an Arrow stream: all that `Source` takes.
     target : str
         Column of the label.
     sensitive : str or sequence of str
         Sensitive columns. They are inputs only with `sensitive_as_input`; their missing values stay missing.
         "race=p_white,p_black" makes the sensitive column "race" from columns of probabilities, one for each group.
-    positive : object or sequence of objects, optional
-        The favourable values of the label, which become 1; all other values become 0. It can be omitted for common
-        pairs (0 and 1, -1 and 1, false and true, no and yes, n and y, negative and positive), and for a label of three
-        or more values, which keeps all its classes.
-    negative : object or sequence of objects, optional
-        All other values of the label. If given, a value that is in neither `positive` nor `negative` is an error.
-    drop_unlabelled : bool
-        Whether to drop the rows without a label; by default they are an error.
     weight : str, optional
         Column of the rows' weights; it is not an input, but becomes `Dataset.weight`.
-    bands : mapping of str to sequence of float, optional
-        Cuts of sensitive columns of numbers: `{"age": [25, 40]}` makes the groups "below 25", "25 to below 40" and "40
-        and above" (see `into_bands`).
-    categorical : str or sequence of str
-        Columns of numbers that are codes of categories.
-    ignore : str or sequence of str
-        Columns to leave out, such as identifiers; each must exist.
     sensitive_as_input : bool
         Whether the sensitive columns are also inputs.
     max_categories : int
         Largest number of 0/1 columns of X for one column of categories; the rarest values beyond it share one. The
         table (`Dataset.frame`) keeps all values.
-    missing : collection of str
-        Texts that mean a missing value in a text file. In columns of numbers, common words such as "n/a" also do.
-    decimal : {".", ","}, optional
-        The decimal mark of numbers in a text file; by default it is inferred for each column (see `Dataset.taken`).
-    delimiter : str, optional
-        Delimiter of a text file; by default a tab for `.tsv`, else a comma.
-    encoding : str
-        Encoding of a text file.
     like : Dataset, optional
         Another part of the same data, such as the training rows. The new rows get the same inputs in the same order,
         the same formats (`Dataset.formats`) and the same label codes; any other value of the label is an error.
+    **reading
+        How the columns are read: the parameters of `Source`, such as `positive` and `ignore`.
 
     Returns
     -------
@@ -126,31 +96,16 @@ def read_table(
     >>> loans.feature_names, loans.y, loans.categorical
     (('income', 'job=nurse'), array([0, 1, 1]), ('job',))
     """
-    source = Source(
-        path,
-        positive=positive,
-        negative=negative,
-        bands=bands,
-        categorical=categorical,
-        ignore=ignore,
-        drop_unlabelled=drop_unlabelled,
-        missing=missing,
-        decimal=decimal,
-        delimiter=delimiter,
-        encoding=encoding,
-        memory=math.inf,
-    )
-    if not isinstance(path, str | os.PathLike):
-        raise InputTypeError("{path=value} must be the path of a file.", value=path)
-    return read_source(
-        source,
+    rows = source if isinstance(source, Source) else Source(source, **{"memory": math.inf, **reading})
+    roles = Roles(
+        source=rows,
         target=target,
         sensitive=sensitive,
         weight=weight,
         sensitive_as_input=sensitive_as_input,
         max_categories=max_categories,
-        like=like,
-    ).data
+    )
+    return read_rows(roles, like=like).data
 
 
 class ReadRows(NamedTuple):
@@ -160,14 +115,9 @@ class ReadRows(NamedTuple):
     further: dict[str, NDArray[Any]]
 
 
-def read_source(
-    source: Source,
+def read_rows(
+    roles: Roles,
     *,
-    target: Any,
-    sensitive: Any = (),
-    weight: str | None = None,
-    sensitive_as_input: bool = False,
-    max_categories: int = 50,
     further: Sequence[str] = (),
     like: Dataset | None = None,
     processes: Any = None,
@@ -177,36 +127,19 @@ def read_source(
 
     Rows that would take more memory than allowed are kept in files.
     """
+    source, target = roles.source, roles.target
     with together(processes):
-        roles = Roles.build(
-            target=target,
-            sensitive=sensitive,
-            positive=source.positive,
-            negative=source.negative,
-            weight=weight,
-            bands=source.bands,
-            categorical=source.categorical,
-            ignore=source.ignore,
-            sensitive_as_input=sensitive_as_input,
-            drop_unlabelled=source.drop_unlabelled,
-            max_categories=max_categories,
-        )
-        if source.decimal not in (None, ".", ","):
-            raise bad_value("decimal", source.decimal, "'.' or ','", "Leave it out to detect the decimal mark.")
-        marks = tuple(_names(source.missing, "missing"))
         opened = source.open()
         if like is not None:
             _inputs_like(like, opened.names, opened.place)
         listed = roles.check(opened, further)
         groups = [column for _, columns in listed for column in columns]
         words = [name for name, columns in listed if columns == [name]]
-        kept = [name for name in opened.names if name not in roles.ignore]
         columns, places, formats = read_columns(
             source,
             opened,
-            kept,
-            words={target, *words, *roles.categorical},
-            missing=marks,
+            [name for name in opened.names if name not in source.ignore],
+            words={target, *words, *source.categorical},
             formats={} if like is None else _formats_like(like),
             processes=processes,
             tell=tell,
@@ -215,13 +148,13 @@ def read_source(
     _check_values(columns, opened.place, places, processes)
     notes: list[str] = []
     dropped, rows = (_total(processes, int(each.sum())) for each in (~labelled, np.ones(len(labelled), bool)))
-    if roles.drop_unlabelled and dropped:
+    if source.drop_unlabelled and dropped:
         if dropped == rows:
             raise InputError(
                 "Column {column!r} ({target=}) has no value in any row.", "Give a column of labels.", column=target
             )
         own = np.flatnonzero(labelled)
-        columns, places = take_rows(columns, own), places[own]
+        columns, places = columns.take(own), places[own]
         notes = [f"{dropped:,} of {rows:,} rows have no label in column {target!r} and were dropped."]
     with together(processes):
         check_labelled(columns[target], target)
@@ -230,14 +163,13 @@ def read_source(
         inputs = roles.inputs(opened.names, (*groups, *further))
         if like is not None:
             inputs = _inputs_like(like, inputs, opened.place)
-        schema = tuple(_schema(columns, name, name in roles.categorical, max_categories) for name in inputs)
-        weights = None if weight is None else _weights(columns, weight)
+        schema = tuple(_schema(columns, name, name in source.categorical, roles.max_categories) for name in inputs)
+        weights = None if roles.weight is None else _weights(columns, roles.weight)
         given: dict[str, NDArray[Any]] = {}
-        folder = columns.folder if isinstance(columns, StoredColumns) else None
         for name, named in listed:
             if name in words:
-                values, of_row = distinct_rows(columns, name)
-                given[name] = np.asarray(map_rows(roles.groups(name, values), of_row, folder))
+                values, of_row = columns.distinct(name)
+                given[name] = np.asarray(map_rows(roles.groups(name, values), of_row, columns.folder))
             else:
                 given[name] = as_probabilities({each: columns[each] for each in named})
     is_path = isinstance(source.data, str | os.PathLike)
@@ -251,7 +183,7 @@ def read_source(
         label_values=labels.values,
         notes=notes,
         path=str(Path(source.data)) if is_path else None,
-        max_categories=max_categories,
+        max_categories=roles.max_categories,
         places=places,
         processes=processes,
         weight=weights,
@@ -263,7 +195,7 @@ def read_source(
 class ReadColumns(NamedTuple):
     """Columns by name, the place of each row in its source, and how the columns are written there."""
 
-    columns: Mapping[str, NDArray[Any]]
+    columns: TableColumns
     places: NDArray[np.int64]
     formats: Mapping[str, ColumnFormat]
 
@@ -274,7 +206,6 @@ def read_columns(
     names: Sequence[str],
     *,
     words: Collection[str],
-    missing: Collection[str],
     formats: Mapping[str, ColumnFormat] | None = None,
     processes: Any = None,
     tell: Tell | None = None,
@@ -288,22 +219,21 @@ def read_columns(
         if tell is not None:
             tell("Reading the rows", rows, learnt.n_rows // share[1])
 
-    stored = processes is not None or opened.size() > source.budget
+    in_files = processes is not None or opened.size() > source.budget
     share = (0, 1) if processes is None else (processes.rank, processes.count)
-    learnt = opened if stored else opened.hold(names)
-    learnt = learnt.learn(names, words=words, missing=missing, decimal=source.decimal, formats=formats)
-    if not stored:
-        columns = learnt.columns()
-        return ReadColumns(columns, np.arange(len(columns[names[0]])), learnt.formats)
-    found, places = store(replace(learnt, share=share), source.folder, progress)
-    return ReadColumns(found, places, learnt.formats)
+    formats = {**{name: ColumnFormat("number", dates=True) for name in source.dates}, **(formats or {})}
+    learnt = (opened if in_files else opened.hold(names)).learn(
+        names, words=words, missing=source.missing, decimal=source.decimal, formats=formats
+    )
+    columns, places = store(replace(learnt, share=share), source.folder if in_files else None, progress)
+    return ReadColumns(columns, places, learnt.formats)
 
 
 def _coded(
-    columns: Mapping[str, NDArray[Any]], roles: Roles, like: Dataset | None, processes: Any
+    columns: TableColumns, roles: Roles, like: Dataset | None, processes: Any
 ) -> tuple[CodedLabels, NDArray[np.int64]]:
     """Return the coding of the label in all processes, and the code of each row."""
-    values, of_row = distinct_rows(columns, roles.target)
+    values, of_row = columns.distinct(roles.target)
     rows = np.bincount(of_row, minlength=len(values))
     place = np.arange(len(values))
     if processes is not None:
@@ -312,10 +242,10 @@ def _coded(
             counted.update(dict(zip(known, counts, strict=True)))
         order = {value: number for number, value in enumerate(counted)}
         place = np.array([order[value] for value in values.tolist()])
-        values, rows = as_array(list(counted)), np.array(list(counted.values()))
+        values, rows = np.asarray(list(counted)), np.array(list(counted.values()))
     with together(processes):
         labels = (
-            code_labels(values, roles.target, roles.positive, roles.negative, rows=rows)
+            code_labels(values, roles.target, roles.source.positive, roles.source.negative, rows=rows)
             if like is None
             else code_like(values, like, rows=rows)
         )
@@ -331,15 +261,15 @@ def _formats_like(like: Dataset) -> dict[str, ColumnFormat]:
     return {name: form for name, form in like.formats.items() if name in like.schema or form.kind == "text"}
 
 
-def _weights(columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
+def _weights(columns: TableColumns, name: str) -> NDArray[np.float64]:
     return check_weights(columns[name], len(columns[name]), Message("Column {column!r} ({weight=})", column=name))
 
 
-def _check_values(columns: Mapping[str, NDArray[Any]], place: str, places: NDArray[np.int64], processes: Any) -> None:
+def _check_values(columns: TableColumns, place: str, places: NDArray[np.int64], processes: Any) -> None:
     empty = []
     with together(processes):
         for name in columns:
-            values, _ = distinct_rows(columns, name, numbers=False)
+            values = columns.values(name)
             if is_missing(values).all():
                 empty.append(name)
             elif values.dtype.kind == "f" and np.isinf(values).any():
@@ -359,11 +289,11 @@ def _check_values(columns: Mapping[str, NDArray[Any]], place: str, places: NDArr
         )
 
 
-def _schema(columns: Mapping[str, NDArray[Any]], name: str, coded: bool, most: int) -> Column:
+def _schema(columns: TableColumns, name: str, coded: bool, most: int) -> Column:
     """Return the schema of a column, with the categories that occur, or the most frequent of them."""
-    values, of_row = distinct_rows(columns, name, numbers=coded)
-    if values.dtype.kind in "if" and not coded:
+    if not coded and columns.values(name).dtype.kind in "if":
         return Numeric(name)
+    values, of_row = columns.distinct(name)
     gaps = is_missing(values)
     counts = np.bincount(of_row, minlength=len(values))
     counted = dict(zip(values[~gaps].tolist(), counts[~gaps].tolist(), strict=True))

@@ -17,10 +17,9 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.data.arrays import Columns, Encoded
-from fairbound.data.columns import Column, Numeric, is_missing
+from fairbound.data.columns import TableColumns
 from fairbound.data.formats import ColumnFormat
-from fairbound.data.stored import StoredColumns
+from fairbound.data.schema import Column, Numeric, is_missing
 
 Backend = Literal["pandas", "polars", "pyarrow", "dict"]
 LIBRARIES: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
@@ -43,7 +42,7 @@ class Table:
     Examples
     --------
     >>> import numpy as np
-    >>> from fairbound.data.columns import (Categorical, Numeric)
+    >>> from fairbound.data.schema import (Categorical, Numeric)
     >>> schema = (Numeric("age"), Categorical("job", {1: "cook", 2: "nurse", 3: "smith"}))
     >>> table = Table(schema, {"age": np.array([30, 41]), "job": np.array([3, 1])})
     >>> table.encode()
@@ -57,8 +56,7 @@ class Table:
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", tuple(self.schema))
         names = [column.name for column in self.schema]
-        stored = self.columns.select(names) if isinstance(self.columns, StoredColumns) else None
-        object.__setattr__(self, "columns", stored or {name: self.columns[name] for name in names})
+        object.__setattr__(self, "columns", TableColumns.of(self.columns, names))
 
     @classmethod
     def of_numbers(cls, names: Sequence[str], X: NDArray[np.float64]) -> Table:
@@ -72,35 +70,36 @@ class Table:
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Return the given rows, in the given order."""
-        if isinstance(self.columns, StoredColumns):
-            return Table(self.schema, self.columns.take(rows), self.formats)
-        return Table(self.schema, {name: values[rows] for name, values in self.columns.items()}, self.formats)
+        return Table(self.schema, self._held.take(rows), self.formats)
 
     def missing(self) -> dict[str, int]:
         """Return the number of missing values of each column that has some."""
         counts = {name: int(is_missing(values).sum()) for name, values in self.columns.items()}
         return {name: count for name, count in counts.items() if count}
 
-    def encode(self) -> Encoded:
+    def encode(self) -> tuple[NDArray[np.float64], list[str]]:
         """Return the matrix of the inputs, and the names of its columns."""
         encoded = [column.encode(self.columns[column.name]) for column in self.schema]
         names = [name for _, names in encoded for name in names]
         return np.concatenate([matrix for matrix, _ in encoded], axis=1), names
 
-    def show(self) -> Columns:
+    def show(self) -> dict[str, NDArray[Any]]:
         """Return the columns for display: numbers, words for categories, None for missing words."""
         return {column.name: column.show(self.columns[column.name]) for column in self.schema}
 
     def frame(self, backend: Backend | None = None) -> Any:
         """Return the columns as a DataFrame; columns in files are one of pyarrow."""
-        if isinstance(self.columns, StoredColumns):
-            return self.columns.frame(self.schema)
-        return make_frame(self.show(), backend)
+        return make_frame(self.show(), backend) if self.folder is None else self._held.frame(self.schema)
 
     @property
     def folder(self) -> Path | None:
         """Return the folder of the files of the columns; None if they are in memory."""
-        return self.columns.folder if isinstance(self.columns, StoredColumns) else None
+        return self._held.folder
+
+    @property
+    def _held(self) -> TableColumns:
+        assert isinstance(self.columns, TableColumns)
+        return self.columns
 
 
 def installed_backend(preferred: Sequence[Backend] = LIBRARIES) -> Backend:

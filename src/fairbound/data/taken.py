@@ -14,15 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.data.columns import Categorical, Column, is_missing
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word
 from fairbound.data.names import name_words
+from fairbound.data.schema import Categorical, Column, is_missing
 from fairbound.data.table import Table
-
-Backend = Literal["pandas", "polars", "pyarrow", "dict"]
-LIBRARIES: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
-"""Supported DataFrame libraries.  None is required, because a dictionary of columns is accepted everywhere."""
 
 FEWEST_ROWS = 20
 """With fewer rows, all values may differ although the column is not an identifier."""
@@ -115,8 +111,8 @@ def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken
         remark = f"{len(values) - rows:,} of {len(values):,} values are numbers, but not all"
         return Taken(name, "category", remark, repr(shown), "missing", str(shown))
     if distinct > 2 and all(_DATE.match(str(word)) for word in counted):
-        remark = f"{distinct:,} dates, read as words: leave them out, or make numbers of them, such as days"
-        return Taken(name, "category", remark, repr(str(values[0])), "ignore", name)
+        remark = f"{distinct:,} dates, read as words: make days of them, or leave them out"
+        return Taken(name, "category", remark, repr(str(values[0])), "dates", name)
     if len(values) >= FEWEST_ROWS and distinct >= 0.9 * len(values):
         remark = f"{distinct:,} different values: a name or an identifier?"
         return Taken(name, "category", remark, repr(str(values[0])), "ignore", name)

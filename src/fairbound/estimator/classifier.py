@@ -198,10 +198,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         ----------
         X : table or array of shape (n, columns), path, Source or Arrow stream
             A pandas, polars or pyarrow table with numbers, text and missing values; an array; a sparse matrix.  Or rows
-            that need not fit in memory: the path of a Parquet file, of a folder of them, or of a CSV file; an object
-            with `__arrow_c_stream__`, such as a DuckDB relation; or a `Source`, which says how they are read.  Then
-            `y`, `sensitive_features` and `sample_weight` are names of columns, and other columns are inputs.  The rows
-            are encoded into a scratch folder on disk, and read from there in every pass.
+            that need not fit in memory: the path of a Parquet file, of a folder of them, of a CSV file or workbook; a
+            lazy frame of Polars, or an object with `__arrow_c_stream__`, such as a DuckDB relation; or a `Source`,
+            which says how they are read.  Then `y`, `sensitive_features` and `sample_weight` are names of columns, and
+            other columns are inputs.  The same holds for a table if `y` is a name.
         y : sequence of n labels, or name of a column
             Two or more classes.
         sensitive_features : table, mapping or array of groups, or names of columns of X, optional
@@ -228,7 +228,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         started = time.perf_counter()
         others = {"base_score": base_score, "eval_set": eval_set, "calibration_set": calibration_set}
         given = {"constraint_weight": constraint_weight, **others}
-        if Source.of(X) is not None:
+        if Source.of(X, y) is not None:
             fitted, _ = from_source(self, "fit", X, y, sensitive_features, sample_weight, resume=resume, **given)
             stated = self.get_params(deep=False)
             self.__dict__.update({name: each for name, each in vars(fitted).items() if name not in stated})
@@ -298,7 +298,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         position : int
             Index in `constraints` of the limit that the bounds are for.
         """
-        if Source.of(X) is not None:
+        if Source.of(X, y) is not None:
             given = {"constraint_weight": constraint_weight, "base_score": base_score, "resume": resume}
             named = y, sensitive_features, sample_weight
             _, models = from_source(self, "frontier", X, *named, bounds=bounds, position=position, **given)

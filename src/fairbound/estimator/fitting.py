@@ -74,6 +74,10 @@ from fairbound.training import (
 
 Floats = NDArray[np.float64]
 
+CORRECTION_MIXTURE = 0.97
+"""The share of the error in the objective of a correction.  With 0.8 the loss, which the base has minimised already,
+holds a correction under a strict limit back by up to a point."""
+
 
 class Fitting:
     """The state of one fit.  The estimator `params` is not changed.
@@ -295,8 +299,12 @@ class Fitting:
         return self.params.loss.class_weight is not None or self.stakes is not None
 
     def _effort(self) -> Effort:
-        """Return the stated effort; a model that starts as a base is not trained without limits."""
-        return replace(self.params.training, free=False) if self._stays else self.params.training
+        """Return the stated effort; the correction of a given base is not trained without limits."""
+        stated = self.params.training
+        if self._stays:
+            return replace(stated, free=False)
+        corrects = self.base is not None and stated.mixture == "auto"
+        return replace(stated, mixture=CORRECTION_MIXTURE) if corrects else stated
 
     @property
     def _stays(self) -> bool:

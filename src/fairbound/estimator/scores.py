@@ -29,7 +29,7 @@ from fairbound.estimator.models import starting_linear
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
-from fairbound.fairness import Cells, as_constraints, as_logits, decide
+from fairbound.fairness import Cells, as_constraints, as_logits, decide, probabilities
 from fairbound.training import Assessment, LinearTerm, TrainingProblem, as_model
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,10 @@ class BaseScores:
         return self._joined(Z, np.hstack(parts) if parts else None, scores)
 
     def _joined(self, Z: Any, posteriors: Floats | None, scores: Floats) -> Any:
-        parts = [*([Z] if self.uses_columns else []), *([] if posteriors is None else [posteriors]), scores]
+        parts = [Z] if self.uses_columns else []
+        if posteriors is not None:
+            parts += [posteriors, probabilities(scores)[:, self._further_classes]]
+        parts.append(scores)
         return sparse.hstack(parts, format="csr") if sparse.issparse(parts[0]) else np.hstack(parts)
 
     def holding(self, problem: TrainingProblem, Z: Any, loss_weights: Floats) -> BaseScores:
@@ -112,10 +115,23 @@ class BaseScores:
         return self.given and len(np.unique(decide(self.training, threshold))) > 1
 
     @property
+    def _n_labels(self) -> int:
+        return max(2, self.training.shape[1])
+
+    @property
+    def _further_classes(self) -> slice:
+        """The classes whose P(y | x) is an input: all but one if there are P(group | x), which it is weighed against.
+
+        P(group, y | x) need none: their sum over the groups is P(y | x).
+        """
+        weighed = bool(self.posteriors) and all(each.label is None for each in self.posteriors)
+        return slice(1, self._n_labels if weighed else 1)
+
+    @property
     def n_others(self) -> int:
-        """Number of inputs of the module, at the end, that are group posteriors and scores."""
-        posteriors = 0 if self.training_posteriors is None else self.training_posteriors.shape[1]
-        return posteriors + self.training.shape[1]
+        """Number of inputs of the module, at the end, that are probabilities and scores."""
+        further = range(self._n_labels)[self._further_classes]
+        return sum(len(each.names) for each in self.posteriors) + len(further) + self.training.shape[1]
 
     def completed(self, inputs: Inputs, positions: NDArray[np.intp]) -> BaseScores:
         """Return a copy with a score for every row of X; rows outside the training rows are scored as new rows."""
@@ -128,8 +144,9 @@ class BaseScores:
 
     def names(self, encoded: Sequence[str], classes: Sequence[Hashable]) -> list[str]:
         """Return the names of the inputs of the module."""
-        posteriors = [name for each in self.posteriors for name in each.names]
-        return [*(encoded if self.uses_columns else ()), *posteriors, *score_names(classes)]
+        found = [name for each in self.posteriors for name in each.names]
+        found += [f"P({label})" for label in classes[self._further_classes]]
+        return [*(encoded if self.uses_columns else ()), *found, *score_names(classes)]
 
     @property
     def name(self) -> str:
@@ -147,8 +164,7 @@ class BaseScores:
     def scores(self, inputs: Inputs, given: Any = None) -> Floats:
         """Return the scores of other rows: the given ones, as `read_base_score` returns them, or those of the base."""
         if given is not None:
-            n_labels = max(2, self.training.shape[1])
-            return orient_scores(given, n_labels, flipped=self.flipped)
+            return orient_scores(given, self._n_labels, flipped=self.flipped)
         if self.fitted is None:
             raise InputError("The model was fitted with {base_score=}, so it needs {base_score=} for these rows, too.")
         return self.fitted.scores(inputs)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairbound._errors import InputError, argument, together
-from fairbound.data import Dataset, Source, read_source
+from fairbound.data import Dataset, Roles, Source, read_rows
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.parameters import Parameters, checked, present_processes
@@ -48,17 +48,15 @@ class SourceReader:
             named = not isinstance(self.sensitive, list | tuple) or self.sensitive
             if not named and self.params.constraints:
                 raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
-        data, columns = read_source(
-            source,
-            target=self.target,
-            sensitive=self.sensitive,
-            weight=self.weight,
-            sensitive_as_input=self.params.groups.as_input,
-            max_categories=_max_categories(self.params),
-            further=further,
-            like=self.first,
-            processes=self.processes,
-        )
+            roles = Roles(
+                source=source,
+                target=self.target,
+                sensitive=self.sensitive,
+                weight=self.weight,
+                sensitive_as_input=self.params.groups.as_input,
+                max_categories=_max_categories(self.params),
+            )
+        data, columns = read_rows(roles, further=further, like=self.first, processes=self.processes)
         self.first = self.first or data
         inputs = share_inputs(data.frame(backend="pyarrow"), data.table.folder)
         return data, inputs, data.words(), columns
@@ -66,7 +64,7 @@ class SourceReader:
     def part(self, name: str, rows: Any) -> Any:
         """Return (X, y, groups, base_score) of further rows; a source may be given alone, with names as in `fit`."""
         X, *given = rows if isinstance(rows, list | tuple) else (rows,)
-        source = Source.of(X)
+        source = Source.of(X, *given[:1])
         if source is None:
             raise InputError("{name} must be rows of a source, as X is.", name=argument(name))
         scores = _names(given[2] if len(given) > 2 else None)
@@ -81,7 +79,7 @@ def from_source(
 
     `given` are further arguments of the method.
     """
-    processes, source = present_processes(estimator), Source.of(X)
+    processes, source = present_processes(estimator), Source.of(X, y)
     assert source is not None
     with together(processes):
         reader = SourceReader(checked(estimator), y, sensitive_features, sample_weight)

@@ -51,7 +51,9 @@ def many_groups(data: Dataset) -> list[Message]:
         if not has_probabilities(values) and values.dtype.kind in "iuf":
             number = len(np.unique(values[~is_missing(values)]))
             if number > MOST_GROUPS:
-                said = "Column {name!r} makes {number:,} groups, one for each number. To compare a few, give {bands=cuts}."
+                said = (
+                    "Column {name!r} makes {number:,} groups, one for each number. To compare a few, give {bands=cuts}."
+                )
                 found.append(Message(said, name=name, number=number, cuts={name: middle(values)}))
     return found
 

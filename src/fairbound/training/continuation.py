@@ -49,6 +49,9 @@ Solved = tuple[Solution, History, list[Candidate], Candidate | None, float | Non
 SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 """A limit may have two rows to spare when the fit ends, plus 10% of √n: a fifth of the standard error of a count."""
 
+MIXTURE = 0.8
+"""The share of the error in the objective, unless another one is stated."""
+
 RUNGS = 3
 """Solves that meet the limits; the second and third only where no model keeps them."""
 
@@ -170,7 +173,8 @@ class Continuation:
         widths = self._remember(linear.problem, self.w, "bandwidths", lambda: bandwidths(linear.problem, linear.rows))
         if neighbour is not None and linear is whole:
             self.w, widths = neighbour, widths[-1:]
-        mixture = self.effort.mixture if objective == "accuracy" else 0.0
+        stated = MIXTURE if self.effort.mixture == "auto" else float(self.effort.mixture)
+        mixture = stated if objective == "accuracy" else 0.0
         part, warm = replace(linear, rows=self._sample(linear.rows)), None
         for width in widths:
             solution = self.solve("limits", part, width, warm=warm)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import bad_value
 from fairbound._escapes import visible
-from fairbound.data.columns import is_missing
+from fairbound.data.schema import is_missing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
