@@ -112,7 +112,8 @@ def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken
         return Taken(name, "category", remark, repr(shown), "missing", str(shown))
     if distinct > 2 and all(_DATE.match(str(word)) for word in counted):
         remark = f"{distinct:,} dates, read as words: make days of them, or leave them out"
-        return Taken(name, "category", remark, repr(str(values[0])), "dates", name)
+        option = "dates" if ColumnFormat("number", dates=True).fits(map(str, counted)) else "ignore"
+        return Taken(name, "category", remark, repr(str(values[0])), option, name)
     if len(values) >= FEWEST_ROWS and distinct >= 0.9 * len(values):
         remark = f"{distinct:,} different values: a name or an identifier?"
         return Taken(name, "category", remark, repr(str(values[0])), "ignore", name)

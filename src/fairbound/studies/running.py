@@ -22,7 +22,7 @@ from fairbound.data import Dataset, count_rows
 from fairbound.evaluation import Repeats
 from fairbound.fairness import Constraint, shortest
 from fairbound.studies.first_look import columns_taken, label_values, remarks
-from fairbound.studies.fit_notes import base_notes, collected_warnings, scattered_columns, small_group_notes
+from fairbound.studies.fit_notes import base_notes, collected_warnings, small_group_notes
 from fairbound.studies.folder import write_study
 from fairbound.studies.importance import explain
 from fairbound.studies.judged import scores_by
@@ -421,7 +421,6 @@ class Study:
             *small_group_notes(self.result),
             *self.result.notes,
             *base_notes(self.result),
-            *scattered_columns(self.training, self.after),
             self.data.description,
         ]
 
