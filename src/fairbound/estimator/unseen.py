@@ -134,7 +134,7 @@ Line = tuple[NDArray[np.bool_], TrainingProblem, NDArray[np.float64], NDArray[np
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Prospect:
     """A place on the line from a model to a stricter one.
 
     Attributes
@@ -269,7 +269,7 @@ class Outlook:
             return result
         series = list(self.series(result))
         loose = [each.fit(asked.constraints).parameters for _, each in series]
-        plain = self._place([(out, each.problem, w, w) for (out, each), w in zip(series, loose, strict=True)], 0.0)
+        plain = self._prospect([(out, each.problem, w, w) for (out, each), w in zip(series, loose, strict=True)], 0.0)
         self._present = plain.rates
         self.margin = MarginResult(probability, plain.rates.margins(np.zeros(asked.n_rows)), plain.chance)
         if plain.chance >= probability:
@@ -300,8 +300,8 @@ class Outlook:
         ]
 
         @cache
-        def at(step: int) -> tuple[TrainingResult, Place]:
-            return whole.between(result, strict, step / STEPS), self._place(lines, step / STEPS)
+        def at(step: int) -> tuple[TrainingResult, Prospect]:
+            return whole.between(result, strict, step / STEPS), self._prospect(lines, step / STEPS)
 
         last = at(STEPS)[1]
         if last.chance < min(probability, max(WORTH_IT, plain.chance)):
@@ -314,14 +314,14 @@ class Outlook:
             few, many = (few, middle) if at(middle)[1].chance >= min(probability, last.chance) else (middle, many)
         while many < STEPS and not usable(at(many)[0].assessment):
             many += 1
-        model, place = at(many)
+        model, found = at(many)
         self.problem.assign(model.parameters)
-        self._present = place.rates
+        self._present = found.rates
         margins = plain.rates.margins(many / STEPS * 0.5**halvings * reserve)
-        self.margin = MarginResult(probability, margins, last.chance, plain.accuracy - place.accuracy)
+        self.margin = MarginResult(probability, margins, last.chance, plain.accuracy - found.accuracy)
         return replace(model, **spent)
 
-    def _place(self, lines: Sequence[Line], share: float) -> Place:
+    def _prospect(self, lines: Sequence[Line], share: float) -> Prospect:
         """Return what to expect of the model in the problem, by those at this share of the lines of the folds."""
         decided = np.zeros(len(self.problem.cells), dtype=np.int64)
         for out, problem, loose, strict in lines:
@@ -329,7 +329,7 @@ class Outlook:
             decided[out] = self.decide(problem, out)
         rates, cells = self._rates(self.problem.system, decided), self.problem.cells
         accuracy = float(cells.weights @ (decided == cells.labels) / cells.weights.sum())
-        return Place(rates, accuracy, rates.forecast().chance)
+        return Prospect(rates, accuracy, rates.forecast().chance)
 
     def _continued(self, result: TrainingResult, callback: Any) -> FitSeries:
         """Return further fits of the whole model, from the model without limits that the fit has found."""
