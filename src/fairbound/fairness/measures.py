@@ -210,4 +210,5 @@ def resolve_measure(measure: str | Measure) -> Measure:
     """Return the measure of that name, or the `Measure` itself."""
     if isinstance(measure, Measure):
         return measure
-    return lookup(MEASURES, OTHER_NAMES.get(measure, measure), "measure")
+    known = OTHER_NAMES.get(measure, measure) if isinstance(measure, str) else measure
+    return lookup(MEASURES, known, "measure")
