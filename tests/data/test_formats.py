@@ -118,10 +118,6 @@ def test_a_value_that_is_no_number_is_named_with_its_place():
         form.read(["19", "$3"], "pay")
 
 
-def test_zero_characters_at_the_end_stay():
-    assert ColumnFormat("text").read(["a\0", "a"]).tolist() == ["a\0", "a"]
-
-
 def test_long_numbers():
     assert learn(["9" * 5_000]).read(["9" * 5_000]).tolist() == [np.inf]
     assert learn(["1," + ",".join(["000"] * 2_000)]).read(["1,000"]).tolist() == [1000]

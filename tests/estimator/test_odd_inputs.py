@@ -17,12 +17,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import DataConversionWarning
 
-from fairbound import Base, ConstrainedClassifier, Groups, LimitWarning, Training, audit, load, make_fairness_scorer
+from fairbound import ConstrainedClassifier, Groups, LimitWarning, Training, audit, make_fairness_scorer
 from fairbound._errors import InputError, InputScaleWarning, InputTypeError
-from fairbound.data import read_table
 from fairbound.estimator import PositiveLabelWarning
 
 N = 24
@@ -229,33 +227,3 @@ def test_some_odd_values_are_taken_or_refused_in_a_sentence(place):
 def test_all_odd_values_are_taken_or_refused_in_a_sentence(place):
     found = list(complaints(place, ODD))
     assert not found, "\n".join(found)
-
-
-@pytest.mark.parametrize("words", [["", "\0"], ["a", "a\0"], ["a\0", "a\0\0", "b"]], ids=repr)
-@pytest.mark.parametrize("base", [None, DecisionTreeClassifier(max_depth=2)], ids=["no base", "tree"])
-def test_words_that_end_in_a_zero_character_stay_apart(words, base, tmp_path):
-    """numpy's arrays of text would drop it, and make one word of two."""
-    count = len(words)
-    y = [words[place % count] for place in range(N)]
-    groups = [["g", "g\0"][place // count % 2] for place in range(N)]
-    clf = ConstrainedClassifier(
-        "accuracy_parity <= 0.9", groups=Groups(min_size=1), training=LEAST, base=Base(base, cv=2)
-    )
-    clf.fit(X, y, sensitive_features=groups)
-    decided = clf.predict(X)
-    assert clf.classes_.tolist() == words
-    assert set(decided.tolist()) <= set(words)
-    assert [group.group for group in clf.result_.groups] == ["g", "g\0"]
-    clf.save(tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    assert loaded.classes_.tolist() == words
-    assert loaded.predict(X).tolist() == decided.tolist()
-    tally = audit(y, decided.tolist(), sensitive_features=groups, pos_label=words[1] if count == 2 else None)
-    assert str(tally) == str(audit(y, decided, sensitive_features=groups, pos_label=words[1] if count == 2 else None))
-
-
-def test_a_parquet_file_keeps_zero_characters(tmp_path):
-    path = tmp_path / "rows.parquet"
-    pl.DataFrame({"x": np.arange(N), "group": ["g", "g\0"] * (N // 2), "y": CODES}).write_parquet(path)
-    data = read_table(path, target="y", sensitive="group")
-    assert sorted(set(data.sensitive["group"].tolist())) == ["g", "g\0"]

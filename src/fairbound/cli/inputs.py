@@ -92,21 +92,6 @@ def load_parts(
     return data, held_out
 
 
-FOR_FILES = (
-    "positive",
-    "negative",
-    "multiclass",
-    "drop_unlabelled",
-    "weight",
-    "bands",
-    "missing",
-    "decimal",
-    "categorical",
-    "ignore",
-)
-"""Options that a known data set does not take."""
-
-
 def label_and_groups(name: str, reading: DescribingOptions) -> tuple[str, list[str]]:
     """Return the column of the label and the sensitive columns; raise an error if one of them is not named."""
     if reading.target is None:
@@ -146,7 +131,8 @@ def load(
         if processes is not None:
             raise ValueError(f"{source!r} is a known data set, and several processes share files; start one process.")
         return _known(source, reading, quiet)
-    from fairbound._values import as_array
+    import numpy as np
+
     from fairbound.data import DATASETS, MISSING, Roles, Source, read_rows
 
     path = Path(source)
@@ -166,8 +152,10 @@ def load(
         bands=parse_bands(reading.bands),
         missing=(*MISSING, *(reading.missing or ())),
         decimal=reading.decimal,
-        categorical=list(reading.categorical or ()),
-        ignore=list(reading.ignore or ()),
+        categorical=reading.categorical or (),
+        dates=reading.dates or (),
+        inputs=reading.inputs or (),
+        ignore=reading.ignore or (),
         delimiter=reading.delimiter,
         encoding=reading.encoding,
         memory=memory,
@@ -181,15 +169,16 @@ def load(
         max_categories=reading.max_categories,
     )
     data = read_rows(roles, like=like, processes=processes, tell=tell).data
-    check_binary(as_array([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
+    check_binary(np.asarray([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
     return data
 
 
 def _known(name: str, reading: DescribingOptions, quiet: bool) -> Dataset:
+    from fairbound.cli.options import DescribingOptions
     from fairbound.data import load_dataset
 
-    for option in FOR_FILES:
-        if getattr(reading, option):
+    for option, value in vars(reading).items():
+        if option not in ("target", "sensitive", "data_dir") and value != vars(DescribingOptions())[option]:
             raise ValueError(
                 f"{name!r} is a known data set, and --{option.replace('_', '-')} is for files; leave it out."
             )
@@ -250,7 +239,6 @@ def read_decisions(
         )
     import numpy as np
 
-    from fairbound._values import as_array
     from fairbound._weights import check_weights
     from fairbound.data import as_word, code_labels
     from fairbound.evaluation import Repeats, match_decisions, match_positive
@@ -277,7 +265,7 @@ def read_decisions(
     label = columns[target]
     check_binary(label, target, positive, reading.multiclass)
     codes, names, values = code_labels(label, target, positive or None, rows=counted)
-    classes = as_array(names)
+    classes = np.asarray(names)
     pos_label = names[1] if len(names) == 2 else None
     labels_read = _read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist(), counted)
     if prediction is None:

@@ -237,12 +237,10 @@ def _typed(labels: Any, classes: Any) -> Any:
     """Return labels as integers if all classes of the model are whole numbers, whatever labels these rows have."""
     import numpy as np
 
-    from fairbound._values import as_array
-
     words = [as_text(label) for label in classes.tolist()]
     if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", word) for word in words):
         return np.array([int(as_text(label)) for label in labels.tolist()], dtype=np.int64)
-    return as_array([as_text(label) for label in labels.tolist()])
+    return np.asarray([as_text(label) for label in labels.tolist()])
 
 
 def _probabilities(classifier: ConstrainedClassifier, frame: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import missing_extra
-from fairbound._values import as_array
 from fairbound.data.formats import EXACT_DIGITS
 
 TEXTS = ("string", "large_string", "string_view")
@@ -36,7 +35,7 @@ def column_values(column: Any, *, codes: bool = False) -> NDArray[Any]:
     column = column.cast(kind)
     if types.is_boolean(kind) or str(kind) in TEXTS:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
-        return np.array(texts, dtype=object) if column.null_count else as_array(texts)
+        return np.array(texts, dtype=object) if column.null_count else np.asarray(texts)
     if is_whole(kind) and not column.null_count:
         try:
             return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)

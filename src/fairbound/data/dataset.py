@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from fairbound._errors import argument
 from fairbound._escapes import visible
 from fairbound._mapped import map_rows
-from fairbound._values import as_array, exact_array
+from fairbound._values import exact_array
 from fairbound._weights import check_weights
 from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, without_nan
 from fairbound.data.description import Description, describe
@@ -213,7 +213,21 @@ class Dataset:
 
     def words(self) -> NDArray[Any]:
         """Return the label of each row as a word."""
-        return np.asarray(map_rows(as_array(self.target_names), self.y, self.table.folder))
+        return np.asarray(map_rows(np.asarray(self.target_names), self.y, self.table.folder))
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The values of the label: whole numbers if all of them are, else words."""
+        words = np.asarray(self.target_names)
+        try:
+            numbers = words.astype(np.int64)
+        except ValueError:
+            return words
+        return numbers if (numbers.astype(words.dtype) == words).all() else words
+
+    def labels(self) -> NDArray[Any]:
+        """Return the label of each row, as `classes` has it."""
+        return np.asarray(map_rows(self.classes, self.y, self.table.folder))
 
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
         """Return the number of rows by (group, label), for the groups of one sensitive column."""

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message, together
 from fairbound._mapped import map_rows
-from fairbound._values import as_array
 from fairbound._weights import check_weights
 from fairbound._words import did_you_mean
 from fairbound.data.batches import Batches
@@ -222,6 +221,7 @@ def read_columns(
 
     in_files = processes is not None or opened.size() > source.budget
     share = (0, 1) if processes is None else (processes.rank, processes.count)
+    formats = {**{name: ColumnFormat("number", dates=True) for name in source.dates}, **(formats or {})}
     learnt = (opened if in_files else opened.hold(names)).learn(
         names, words=words, missing=source.missing, decimal=source.decimal, formats=formats
     )
@@ -242,7 +242,7 @@ def _coded(
             counted.update(dict(zip(known, counts, strict=True)))
         order = {value: number for number, value in enumerate(counted)}
         place = np.array([order[value] for value in values.tolist()])
-        values, rows = as_array(list(counted)), np.array(list(counted.values()))
+        values, rows = np.asarray(list(counted)), np.array(list(counted.values()))
     with together(processes):
         labels = (
             code_labels(values, roles.target, roles.source.positive, roles.source.negative, rows=rows)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._values import as_array, is_gap
+from fairbound._values import is_gap
 
 Encoded = tuple[NDArray[np.float64], list[str]]
 
@@ -139,7 +139,7 @@ def _map_distinct(values: NDArray[Any], function: Any, missing: Any) -> NDArray[
         distinct, position = np.unique(values[~absent], return_inverse=True)
         found = [function(value) for value in distinct.tolist()]
     if not absent.any():
-        return as_array(found)[position]
+        return np.asarray(found)[position]
     result = np.full(len(values), missing(None) if callable(missing) else missing, dtype=object)
     result[~absent] = np.array(found, dtype=object)[position]
     return result

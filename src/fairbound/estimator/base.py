@@ -16,7 +16,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from fairbound._errors import InputError, InputTypeError, Message, message_of
-from fairbound._values import as_array
 from fairbound.estimator.base_columns import CodedColumns, Columns
 from fairbound.estimator.base_kinds import (
     gives_probabilities,
@@ -94,7 +93,7 @@ class BaseModel:
 
 def _places(own: Sequence[Any], classes: Sequence[Hashable], base: Message) -> list[int]:
     """Return the position of each class among the base's classes, which are labels or the numbers 0, 1, ..."""
-    in_order = np.unique(as_array(classes)).tolist()
+    in_order = np.unique(np.asarray(classes)).tolist()
     if not own or (own == list(range(len(classes))) and set(own) != set(classes)):
         return [in_order.index(each) for each in classes]
     if set(own) != set(classes):

@@ -21,7 +21,6 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import InputError, Message
-from fairbound._values import as_array
 from fairbound.estimator.base import BaseModel, fit_base
 from fairbound.estimator.base_columns import Columns, RawColumns, choose_columns
 from fairbound.estimator.base_kinds import base_name, gives_probabilities, is_a, named_base, warn_of_unused_weights
@@ -74,7 +73,7 @@ class FittedBase:
         """
         scores = self.scores(read_inputs(X))
         places = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)
-        return as_array(self.classes)[places]
+        return np.asarray(self.classes)[places]
 
     def scores(self, inputs: Inputs) -> Floats:
         """Return the scores of new rows: (n, 1) for two classes, (n, classes) for more."""

@@ -36,6 +36,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
+from fairbound.estimator.monotone import check_slope
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import (
     Parameters,
@@ -73,6 +74,10 @@ from fairbound.training import (
 )
 
 Floats = NDArray[np.float64]
+
+CORRECTION_MIXTURE = 0.97
+"""The share of the error in the objective of a correction.  With 0.8 the loss, which the base has minimised already,
+holds a correction under a strict limit back by up to a point."""
 
 
 class Fitting:
@@ -269,6 +274,8 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
+        if self.base is not None:
+            check_slope(self.model, self.base.monotone)
         reached = None
         if self.stakes is not None:
             reached = self.stakes.reached(self.objective.text, result.assessment, result.free)
@@ -277,7 +284,7 @@ class Fitting:
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
             status = choose_status(assessment, converged=False, locally_infeasible=False)
-            result = replace(result, status=status, conflicts=[])
+            result = replace(result, status=status, conflicts=())
         there = None
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.model, eval_inputs, self.cells.n_labels), self.problem.threshold)
@@ -295,8 +302,12 @@ class Fitting:
         return self.params.loss.class_weight is not None or self.stakes is not None
 
     def _effort(self) -> Effort:
-        """Return the stated effort; a model that starts as a base is not trained without limits."""
-        return replace(self.params.training, free=False) if self._stays else self.params.training
+        """Return the stated effort; the correction of a given base is not trained without limits."""
+        stated = self.params.training
+        if self._stays:
+            return replace(stated, free=False)
+        corrects = self.base is not None and stated.mixture == "auto"
+        return replace(stated, mixture=CORRECTION_MIXTURE) if corrects else stated
 
     @property
     def _stays(self) -> bool:
@@ -363,7 +374,7 @@ class Fitting:
             labelled=labelled,
             erased=erased_classes(decided, labelled, free),
             stopped=result.stopped,
-            ran_out=has_run_out(result.history, self.params.training),
+            ran_out=has_run_out(result.iterations, self.params.training),
             handfuls=tuple(rates_on_a_handful(assessment, result.free)),
         )
 
@@ -379,7 +390,7 @@ class Fitting:
         measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
         surrogates, gaps = map(self.passes.sum, gap_sums(assessment.system, self.own, self._outputs()[0]))
         return FitResult(
-            status=result.status,
+            **result.facts(),
             message=message,
             rows=self.cells.n_rows,
             pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
@@ -388,21 +399,13 @@ class Fitting:
             gain=assessment.gain,
             loss=assessment.loss,
             objective=assessment.objective,
-            least_loss=result.least_loss,
-            kkt_residual=None if result.kkt is None else result.kkt.largest,
             limits=limit_results(result, assessment, measured, (surrogates, gaps)),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,
             missing=self.missing,
-            conflicts=tuple(result.conflicts),
-            solver=result.solver,
-            passes=result.evaluations,
-            value_passes=result.value_evaluations,
-            seconds=result.seconds,
             eval_rows=None if watched is None else watched.n_rows,
             eval_accuracy=None if watched is None or there is None else watched.accuracy(there),
             notes=tuple(notes),
-            iterations=result.history,
             base=None if self.base is None else self._base_result(assessment),
         )
 

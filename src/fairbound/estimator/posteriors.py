@@ -6,7 +6,7 @@ P(g, y | x) (Menon and Williamson, *The cost of fairness in binary classificatio
 only these probabilities, provided that they are well estimated.  Copies of the base estimate them: they are trained
 on the group in place of the label, and cross-fitted like the base.
 
-    selection rates    P(g | x)
+    selection rates    P(g | x), beside P(y | x)
     other rates        P(g | x, y) · P(y | x) for each label y, the first factor learnt from the rows of that label
 
 No group is needed to predict, but the model contains an estimate of it.

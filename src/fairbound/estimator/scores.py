@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,11 @@ from fairbound.estimator.cross_fitting import (
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, dense, read_inputs
 from fairbound.estimator.models import starting_linear
+from fairbound.estimator.monotone import monotone_places
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
-from fairbound.fairness import Cells, as_constraints, as_logits, decide
+from fairbound.fairness import Cells, as_constraints, as_logits, decide, probabilities
 from fairbound.training import Assessment, LinearTerm, TrainingProblem, as_model
 
 Floats = NDArray[np.float64]
@@ -56,6 +57,8 @@ class BaseScores:
         The estimates of the group that are inputs of the correction, and their values for the training rows.
     given : bool
         Whether the base existed before the fit: a fitted base, or the scores of an external model.
+    monotone : array of int
+        Positions of the encoded columns that the correction does not see, because the base is monotone in them.
     held : tuple of LinearTerm
         A term of the objective for a given base: without limits, it makes the base itself optimal (`holding`).
     """
@@ -67,6 +70,7 @@ class BaseScores:
     posteriors: tuple[GroupPosterior, ...] = ()
     training_posteriors: Floats | None = None
     given: bool = False
+    monotone: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     held: tuple[LinearTerm, ...] = ()
 
     def as_given(self) -> Floats:
@@ -90,7 +94,14 @@ class BaseScores:
         return self._joined(Z, np.hstack(parts) if parts else None, scores)
 
     def _joined(self, Z: Any, posteriors: Floats | None, scores: Floats) -> Any:
-        parts = [*([Z] if self.uses_columns else []), *([] if posteriors is None else [posteriors]), scores]
+        if len(self.monotone):
+            seen = np.ones(Z.shape[1])
+            seen[self.monotone] = 0.0
+            Z = Z.multiply(seen).tocsr() if sparse.issparse(Z) else Z * seen
+        parts = [Z] if self.uses_columns else []
+        if posteriors is not None:
+            parts += [posteriors, probabilities(scores)[:, self._further_classes]]
+        parts.append(scores)
         return sparse.hstack(parts, format="csr") if sparse.issparse(parts[0]) else np.hstack(parts)
 
     def holding(self, problem: TrainingProblem, Z: Any, loss_weights: Floats) -> BaseScores:
@@ -112,10 +123,23 @@ class BaseScores:
         return self.given and len(np.unique(decide(self.training, threshold))) > 1
 
     @property
+    def _n_labels(self) -> int:
+        return max(2, self.training.shape[1])
+
+    @property
+    def _further_classes(self) -> slice:
+        """The classes whose P(y | x) is an input: all but one if there are P(group | x), which it is weighed against.
+
+        P(group, y | x) need none: their sum over the groups is P(y | x).
+        """
+        weighed = bool(self.posteriors) and all(each.label is None for each in self.posteriors)
+        return slice(1, self._n_labels if weighed else 1)
+
+    @property
     def n_others(self) -> int:
-        """Number of inputs of the module, at the end, that are group posteriors and scores."""
-        posteriors = 0 if self.training_posteriors is None else self.training_posteriors.shape[1]
-        return posteriors + self.training.shape[1]
+        """Number of inputs of the module, at the end, that are probabilities and scores."""
+        further = range(self._n_labels)[self._further_classes]
+        return sum(len(each.names) for each in self.posteriors) + len(further) + self.training.shape[1]
 
     def completed(self, inputs: Inputs, positions: NDArray[np.intp]) -> BaseScores:
         """Return a copy with a score for every row of X; rows outside the training rows are scored as new rows."""
@@ -128,8 +152,9 @@ class BaseScores:
 
     def names(self, encoded: Sequence[str], classes: Sequence[Hashable]) -> list[str]:
         """Return the names of the inputs of the module."""
-        posteriors = [name for each in self.posteriors for name in each.names]
-        return [*(encoded if self.uses_columns else ()), *posteriors, *score_names(classes)]
+        found = [name for each in self.posteriors for name in each.names]
+        found += [f"P({label})" for label in classes[self._further_classes]]
+        return [*(encoded if self.uses_columns else ()), *found, *score_names(classes)]
 
     @property
     def name(self) -> str:
@@ -147,8 +172,7 @@ class BaseScores:
     def scores(self, inputs: Inputs, given: Any = None) -> Floats:
         """Return the scores of other rows: the given ones, as `read_base_score` returns them, or those of the base."""
         if given is not None:
-            n_labels = max(2, self.training.shape[1])
-            return orient_scores(given, n_labels, flipped=self.flipped)
+            return orient_scores(given, self._n_labels, flipped=self.flipped)
         if self.fitted is None:
             raise InputError("The model was fitted with {base_score=}, so it needs {base_score=} for these rows, too.")
         return self.fitted.scores(inputs)
@@ -189,6 +213,7 @@ def fit_scores(
     else:
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
+    found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
     if params.base.correction == "columns":
         return found
     constraints = as_constraints(params.constraints)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message, argument
-from fairbound._values import as_array
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.rows import Data
 from fairbound.fairness import Cells, is_divided
@@ -103,7 +102,7 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
                 theirs=", ".join(theirs) or "no column",
                 first=", ".join(names) or "no column",
             )
-    columns = [as_array(data.y), *((data.groups or {})[name] for name in names)]
+    columns = [np.asarray(data.y), *((data.groups or {})[name] for name in names)]
     keys = list(zip(*(_plain(column) for column in columns), strict=True))
     own: dict[tuple[Any, ...], list[float]] = {}
     for key, weight in zip(keys, data.cell_weights.tolist(), strict=True):
@@ -117,8 +116,8 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
             found[:] = [found[0] + rows, found[1] + weight, min(found[2], least)]
     entries = list(everywhere)
     rows, weight, least = (np.array(each) for each in zip(*everywhere.values(), strict=True))
-    groups = {name: as_array([key[place] for key in entries]) for place, name in enumerate(names, start=1)}
-    y = as_array([key[0] for key in entries])
+    groups = {name: np.asarray([key[place] for key in entries]) for place, name in enumerate(names, start=1)}
+    y = np.asarray([key[0] for key in entries])
     counted = Cells.build(
         y, groups or None, weights=weight / rows, groups=params.groups.combine, pos_label=params.pos_label
     )
@@ -130,4 +129,4 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
 
 def _plain(column: Any) -> list[Any]:
     """Return Python values with None for missing ones: None equals None in another process, but NaN never does."""
-    return [None if value != value else value for value in as_array(column).tolist()]
+    return [None if value != value else value for value in np.asarray(column).tolist()]

@@ -14,7 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
 from fairbound._errors import Message, PositiveLabelWarning, argument, both_given
-from fairbound._values import as_array, as_values, in_order, with_gaps
+from fairbound._values import as_values, in_order, with_gaps
 from fairbound._weights import check_weights, scale_weights
 from fairbound.data import as_word, is_missing
 from fairbound.fairness import Constraint, conventional_positive
@@ -36,7 +36,7 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
     elif isinstance(y, Mapping) and len(y) == 1:
         y = next(iter(y.values()))
     elif isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
-        y = as_array(y) if all(isinstance(label, str) for label in y) else np.array(y, dtype=object)
+        y = np.asarray(y) if all(isinstance(label, str) for label in y) else np.array(y, dtype=object)
     labels = column_or_1d(as_values(y, "y") if isinstance(y, list | tuple) else y, warn=True)
     if labels.dtype.kind in "Vc":
         raise TypeError(f"y has labels of type {labels.dtype}: give words or numbers.")

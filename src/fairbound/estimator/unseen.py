@@ -173,12 +173,20 @@ class Outlook:
             self.too_few = f"the rows are too few to be divided ({getattr(error, 'problem', error)})"
             return []
 
-    def series(self) -> Iterator[Series]:
-        """Yield the fits of each fold, which begin without limits."""
+    def series(self, near: TrainingResult | None = None) -> Iterator[Series]:
+        """Yield the fits of each fold, which begin without limits; linear ones near the models of a fit, if given.
+
+        Networks begin anew, since they would keep what they have learnt of the rows left out.
+        """
+        near = None if self.problem.model.linear is None else near
         for out, trial in self._trials:
             inside = ~out
             weights = None if self.weights is None else self.weights[inside]
-            yield out, FitSeries(trial, self.Z[inside], loss_weights=weights, precision=np.float64, **self.options)
+            own: dict[str, Any] = {"loss_weights": weights, "precision": np.float64, "priced": False}
+            if near is not None and near.free_parameters is not None:
+                trial.assign(near.free_parameters)
+                own["neighbour"] = near.parameters
+            yield out, FitSeries(trial, self.Z[inside], **own, **self.options)
 
     def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Decisions:
         """Return the decisions of the model of a fold about the rows that it leaves out."""
@@ -209,7 +217,9 @@ class Outlook:
         found = [Forecast(reason=STOPPED if each.stopped else BROKEN) for each in results]
         told = [place for place, each in enumerate(results) if each.assessment.kept and not each.stopped]
         limits = [results[place].assessment.system.constraints for place in told]
-        for place, decisions in zip(told, self.left_out(self.series(), limits) if told else (), strict=True):
+        for place, decisions in zip(
+            told, self.left_out(self.series(results[told[0]]), limits) if told else (), strict=True
+        ):
             system = results[place].assessment.system
             self.problem.assign(results[place].parameters)
             found[place] = Forecast(reason=self.too_few) if self.too_few else self._rates(system, decisions).forecast()
@@ -224,7 +234,7 @@ class Outlook:
         asked = self.problem.system
         if not (asked.n_rows and result.assessment.kept and self._trials) or result.stopped:
             return result
-        series = list(self.series())
+        series = list(self.series(result))
         decided = self.left_out(series, [asked.constraints])[0]
         plain = self._present = self._rates(asked, decided)
         accuracy, shifts, reserve = self._accuracy(decided), [plain.shift], np.zeros(asked.n_rows)
@@ -255,11 +265,11 @@ class Outlook:
                 again,
                 status=again.status if reached else choose_status(kept, converged=False, locally_infeasible=False),
                 assessment=kept,
-                conflicts=[],
-                history=[*found.history, *again.history],
+                conflicts=(),
+                iterations=[*found.iterations, *again.iterations],
                 seconds=found.seconds + again.seconds,
-                evaluations=found.evaluations + again.evaluations,
-                value_evaluations=found.value_evaluations + again.value_evaluations,
+                passes=found.passes + again.passes,
+                value_passes=found.value_passes + again.value_passes,
                 solver=result.solver,
             )
         cost = accuracy - self._accuracy(decided)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError
-from fairbound._values import as_array
 from fairbound._words import listed
 from fairbound.evaluation import (
     Estimate,
@@ -117,7 +116,7 @@ class Baseline:
         trained_on: str | None = None,
     ) -> None:
         self.name, self.model, self.threshold, self.trained_on = name, model, threshold, trained_on
-        self.decisions = None if decisions is None else as_array(decisions)
+        self.decisions = None if decisions is None else np.asarray(decisions)
         self.scores = None if scores is None else _numbers(scores)
 
     def check(self, rows: int) -> None:
@@ -168,7 +167,7 @@ def scores_by(model: Any, part: Part) -> Scores | None:
 
 def _class_indices(decisions: Any, rows: int, part: Part) -> NDArray[np.int64]:
     """Return decisions, in the words of the label or in its codes 0 and 1, as class indices."""
-    given, classes = as_array(decisions), part.data.target_names
+    given, classes = np.asarray(decisions), part.data.target_names
     words = [str(value) for value in given.tolist()]
     if given.shape == (rows,) and {*words} <= {*CODES} and {*map(str, classes)}.isdisjoint(CODES):
         return np.array([CODES[word] for word in words], dtype=np.int64)
@@ -204,7 +203,7 @@ class Judge:
         self.positive = np.asarray(part.data.y) == 1
         self.tally = Tally.build(
             part.y,
-            as_array(names)[baseline.decisions],
+            np.asarray(names)[baseline.decisions],
             part.sensitive,
             groups=groups,  # type: ignore[arg-type]  # one of three words, as checked
             pos_label=names[1],

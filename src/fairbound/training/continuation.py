@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -41,13 +41,14 @@ from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
 
-T = TypeVar("T")
-
 Solved = tuple[Solution, History, list[Candidate], Candidate | None, float | None]
 """What a solve leaves: its solution, its rows of the history, and `kept`, `nearest`, `least_loss` of the archive."""
 
 SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 """A limit may have two rows to spare when the fit ends, plus 10% of √n: a fifth of the standard error of a count."""
+
+MIXTURE = 0.8
+"""The share of the error in the objective, unless another one is stated."""
 
 RUNGS = 3
 """Solves that meet the limits; the second and third only where no model keeps them."""
@@ -73,6 +74,8 @@ class Continuation:
         Those of the last solve for the loss, which are prices.
     kkt : KKTResiduals or None
         The residuals of that solve.
+    cheapest : array or None
+        Its end, the model of the least loss under the limits.
     history : list of dict
     evaluations, value_evaluations : int
         Passes over all rows with and without gradients.
@@ -84,13 +87,14 @@ class Continuation:
         self,
         problem: TrainingProblem,
         X: Any,
-        loss_weights: Any,
-        effort: Effort | None,
-        callback: HistoryCallback | None,
+        *,
+        loss_weights: Any = None,
+        effort: Effort | None = None,
+        callback: HistoryCallback | None = None,
         judge: Judge | None = None,
         precision: DTypeLike | None = None,
     ) -> None:
-        self.effort = Effort() if effort is None else effort
+        self.effort = effort or Effort()
         self.callback, self.judge = callback, judge
         self.precision = problem.model.dtype if precision is None else np.dtype(precision)
         if problem.n_parameters <= MOST_DENSE:
@@ -111,6 +115,7 @@ class Continuation:
         self.free_points: list[Array] = []
         self.multipliers = np.zeros(0)
         self.kkt: KKTResiduals | None = None
+        self.cheapest: Array | None = None
         self.optima: list[Array] = []
         self.free_optima: list[Array] = []
         self.stopped = False
@@ -151,13 +156,15 @@ class Continuation:
         *,
         points: Sequence[Array] = (),
         neighbour: Array | None = None,
+        priced: bool = True,
         all_layers: bool = True,
     ) -> None:
         """Find the best model under the limits of `problem`, starting from `w`, the model without limits.
 
         `points` were trained for the limits already.  They compete, and the search starts from the last of them.  A
-        `neighbour` keeps nearby limits; a linear model starts there, at the narrowest bandwidth.  Without `all_layers`,
-        only the last layer of a network is trained.
+        `neighbour` is the solution of nearby limits, or of nearby rows; a linear model starts there, at the narrowest
+        bandwidth.  Then the least loss under the limits is found only if they are `priced`.  Without `all_layers`, only
+        the last layer of a network is trained.
         """
         problem = self.own(problem)
         free = self._begin(problem, objective, points)
@@ -167,21 +174,31 @@ class Continuation:
         self.w = points[-1] if points else self.w
         whole = Stage(problem, self.rows)
         linear = last_layer(whole, self.w)
-        widths = self._remember(linear.problem, self.w, "bandwidths", lambda: bandwidths(linear.problem, linear.rows))
-        if neighbour is not None and linear is whole:
-            self.w, widths = neighbour, widths[-1:]
-        mixture = self.effort.mixture if objective == "accuracy" else 0.0
+        widths = bandwidths(linear.problem, linear.rows)
+        stated = MIXTURE if self.effort.mixture == "auto" else float(self.effort.mixture)
+        mixture = stated if objective == "accuracy" else 0.0
         part, warm = replace(linear, rows=self._sample(linear.rows)), None
-        for width in widths:
-            solution = self.solve("limits", part, width, warm=warm)
-            if solution is not None:
-                warm, self.multipliers, self.kkt = solution, solution.multipliers, solution.kkt
-        for width in widths[1:] or widths if mixture else ():
-            warm = self.solve("accuracy", part, width, mixture, warm=warm) or warm
+        if neighbour is None or linear is not whole:
+            for width in widths:
+                warm = self._solve_for_loss(part, width, warm)
+            for width in (widths[1:] or widths) if mixture else ():
+                warm = self.solve("accuracy", part, width, mixture, warm=warm) or warm
+        else:
+            if priced:
+                self.w = neighbour if self.cheapest is None else self.cheapest
+                self._solve_for_loss(part, widths[-1], None)
+            self.w = neighbour
         if linear is not whole and all_layers:
             warm = self.solve("accuracy" if mixture else "limits", whole, widths[-1], mixture) or warm
         self._use_precision(problem, objective)
         self._meet_limits(last_layer(Stage(problem, self.rows), self.w), widths[-1], mixture, warm)
+
+    def _solve_for_loss(self, stage: Stage, width: float, warm: Solution | None) -> Solution | None:
+        """Minimise the loss under the smoothed limits, and take the multipliers as prices."""
+        solution = self.solve("limits", stage, width, warm=warm)
+        if solution is not None:
+            self.multipliers, self.kkt, self.cheapest = solution.multipliers, solution.kkt, self.w
+        return solution or warm
 
     def _begin(self, problem: TrainingProblem, objective: Objective, points: Sequence[Array]) -> Assessment:
         """Offer the constants, the points, and the free phase to a new archive; return the assessment of `w`."""
@@ -226,7 +243,7 @@ class Continuation:
         """
         start = stage.local(self.w)
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
-        here = self._remember(stage.problem, start, ("exact", width, mixture), lambda: program.evaluate(start))
+        here = program.evaluate(start)
         self.evaluations += 1
         metric = solution.hessian
         row = stage.problem.system.change_by_a_row
@@ -291,8 +308,12 @@ class Continuation:
                 self.log(name, row)
             held.kept, held.nearest, held.least_loss = found[2:]
 
-        what = name, width, mixture, bool(stage.rows.halves)
-        solution = self._remember(stage.problem, self.w, what, run, replay)[0]
+        def key() -> bytes:
+            settings = name, width, mixture, bool(stage.rows.halves), system.lower, system.upper, system.constraints
+            return digest(self.identity, self.w, *settings)
+
+        system = stage.problem.system
+        solution = stage.problem.passes.remember(key, run, replay)[0]
         self.w = stage.lift(solution.w)
         if not stage.rows.halves:  # passes over a sample do not count
             self.evaluations += solution.evaluations
@@ -316,29 +337,9 @@ class Continuation:
         self.value_evaluations += 1
         problem.assign(w)
 
-        def run() -> dict[str, Any]:
-            found = vars(assess_now(problem, self.rows if rows is None else rows))
-            return {name: value for name, value in found.items() if name not in ("system", "known")}
-
-        return Assessment(**self._remember(problem, w, "assess", run), system=problem.system)
+        return assess_now(problem, self.rows if rows is None else rows)
 
     # The journal.
-
-    def _remember(
-        self,
-        problem: TrainingProblem,
-        w: Array,
-        what: object,
-        compute: Callable[[], T],
-        restore: Callable[[T], None] | None = None,
-    ) -> T:
-        """Return what is computed at `w` under the limits of `problem`, or what the journal of a killed run has."""
-
-        def key() -> bytes:
-            system = problem.system
-            return digest(self.identity, w, what, system.lower, system.upper, system.constraints)
-
-        return problem.passes.remember(key, compute, restore)
 
     def _identify(self) -> bytes:
         """Return a digest of the rows, the model, the loss and the settings, by which a journal recognises the fit."""
@@ -390,16 +391,16 @@ class Continuation:
             status=choose_status(found, converged, infeasible),
             assessment=found,
             parameters=problem.current(),  # rounded to the precision of the model
-            history=self.history,
-            conflicts=name_conflicts(problem, self.multipliers, found) if infeasible else [],
+            iterations=self.history,
+            conflicts=name_conflicts(problem, self.multipliers, found) if infeasible else (),
             multipliers=self.multipliers,
             seconds=time.perf_counter() - self.started,
             solver=solver,
-            evaluations=self.evaluations,
-            value_evaluations=self.value_evaluations,
+            passes=self.evaluations,
+            value_passes=self.value_evaluations,
             stopped=self.stopped,
             free=self.free,
             least_loss=self.archive.least_loss,
-            kkt=self.kkt,
+            kkt_residual=None if self.kkt is None else self.kkt.largest,
             free_parameters=self.free_w,
         )

@@ -15,10 +15,10 @@ from fairbound._errors import need_torch
 from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.fairness import Cells
-from fairbound.training.archive import Judge, Objective
+from fairbound.training.archive import Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.chunks import Floats
-from fairbound.training.continuation import Continuation, HistoryCallback
+from fairbound.training.continuation import Continuation
 from fairbound.training.model import LinearModel
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import TrainingResult
@@ -82,13 +82,10 @@ def fit(
     problem: TrainingProblem,
     X: Any,
     *,
-    loss_weights: Any = None,
     objective: Objective = "accuracy",
     effort: Effort | None = None,
-    precision: DTypeLike | None = None,
-    callback: HistoryCallback | None = None,
     generator: Any = None,
-    judge: Judge | None = None,
+    **options: Any,
 ) -> TrainingResult:
     """Minimise the problem's objective under its limits, and leave the best model in it.
 
@@ -97,19 +94,19 @@ def fit(
     problem : TrainingProblem
     X : array of shape (n, ...), or Rows
         Inputs, in the row order of the problem's cells; or all rows, with their weights.
-    loss_weights : array of shape (n,), optional
     objective : {"accuracy", "loss"}
         What is best under the limits: the most accurate decisions, or the least loss.
     effort : Effort, optional
         By its `epochs` it says whether mini-batches come first (`mini_batches`); they leave the module in evaluation
         mode.
+    generator : torch.Generator, optional
+        Random generator of the mini-batches; by default one with seed 0.
+    loss_weights : array of shape (n,), optional
     precision : numpy dtype, optional
         The precision in which the decisions must keep the limits, and which the model has afterwards; by default its
         present one.
     callback : function of one history row, optional
         Called at every iteration; return True to stop early with the best model found.
-    generator : torch.Generator, optional
-        Random generator of the mini-batches; by default one with seed 0.
     judge : function of flat parameters, optional
         Returns a number, such as the loss on validation rows.  Of the models that keep the limits, the one with the
         least number is then returned.
@@ -124,18 +121,16 @@ def fit(
         state.find_free_model()
         return []
 
-    return _run(problem, X, begin, solver, objective, loss_weights, effort, callback, judge, precision)
+    return _run(problem, X, begin, solver, objective, effort=effort, **options)
 
 
 def tighten(
     problem: TrainingProblem,
     X: Any,
     *,
-    loss_weights: Any = None,
     objective: Objective = "accuracy",
-    effort: Effort | None = None,
-    callback: HistoryCallback | None = None,
     free: Assessment | None = None,
+    **options: Any,
 ) -> TrainingResult:
     """Reach the limits exactly, starting from the present parameters of the model.
 
@@ -149,7 +144,7 @@ def tighten(
         return [state.w]
 
     problem.model.set_evaluation_mode()
-    return _run(problem, X, begin, "quasi-newton", objective, loss_weights, effort, callback)
+    return _run(problem, X, begin, "quasi-newton", objective, **options)
 
 
 def _run(
@@ -158,16 +153,12 @@ def _run(
     begin: Callable[[Continuation], list[Floats]],
     solver: str,
     objective: Objective,
-    loss_weights: Any,
-    effort: Effort | None,
-    callback: HistoryCallback | None,
-    judge: Judge | None = None,
-    precision: DTypeLike | None = None,
+    **options: Any,
 ) -> TrainingResult:
     """Run `begin`, which trains the first phases and returns points near the limits; then keep the limits."""
     lookup({"accuracy": None, "loss": None}, objective, "objective")
     with suitable_threads(problem):
-        state = Continuation(problem, X, loss_weights, effort, callback, judge, precision)
+        state = Continuation(problem, X, **options)
         with state.leaving_the_best(problem):
             state.keep_limits(problem, objective, points=begin(state), all_layers=trains_all_layers(problem, solver))
         return state.result(problem, solver=solver)

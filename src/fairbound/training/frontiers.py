@@ -17,14 +17,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from fairbound._model_settings import Effort
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.archive import Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.chunks import Floats
-from fairbound.training.continuation import Continuation, HistoryCallback
+from fairbound.training.continuation import Continuation
 from fairbound.training.fitting import Solver, by_mini_batches, suitable_threads, trains_all_layers
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import TrainingResult, assess_now, choose_status
@@ -106,7 +105,8 @@ def frontier(
 class FitSeries:
     """Fits under several sets of constraints.  They share the model without limits, which is trained at once.
 
-    The options are those of `fit`.  A `neighbour` keeps limits near those of the first fit.
+    The options are those of `fit`.  A `neighbour` keeps limits near those of the first fit.  Without `priced`, results
+    have no multipliers.
     """
 
     def __init__(
@@ -114,20 +114,20 @@ class FitSeries:
         problem: TrainingProblem,
         X: Any,
         *,
-        loss_weights: Any = None,
         objective: Objective = "accuracy",
         effort: Effort | None = None,
-        precision: DTypeLike | None = None,
-        callback: HistoryCallback | None = None,
         generator: Any = None,
         neighbour: Floats | None = None,
+        priced: bool = True,
+        **options: Any,
     ) -> None:
         effort = effort or Effort()
         solver: Solver = "stochastic" if effort.solver == "stochastic" else "quasi-newton"
-        self.problem, self.objective, self.solver, self._neighbour = problem, objective, solver, neighbour
+        self.problem, self.objective, self.solver = problem, objective, solver
+        self._neighbour, self._priced = neighbour, priced
         with suitable_threads(problem):
             batches = by_mini_batches(problem, solver, generator)
-            self.state = state = Continuation(problem, X, loss_weights, effort, callback, precision=precision)
+            self.state = state = Continuation(problem, X, effort=effort, **options)
             self._dtype, self._rows = problem.model.dtype, state.rows
             with state.leaving_the_best(problem):
                 if batches is not None:
@@ -148,7 +148,9 @@ class FitSeries:
             state.rows, state.w = self._rows, state.free_w.copy()
             with state.leaving_the_best(problem):
                 all_layers = trains_all_layers(problem, self.solver)
-                state.keep_limits(problem, self.objective, neighbour=self._neighbour, all_layers=all_layers)
+                state.keep_limits(
+                    problem, self.objective, neighbour=self._neighbour, priced=self._priced, all_layers=all_layers
+                )
             result = state.result(problem, solver=self.solver)
         if result.assessment.kept and not result.assessment.degenerate:
             self._neighbour = result.parameters
@@ -169,12 +171,12 @@ class FitSeries:
             status=choose_status(assessment, converged=False, locally_infeasible=False),
             assessment=assessment,
             parameters=self.problem.current(),
-            history=[*stricter.history, *looser.history],
-            conflicts=[],
+            iterations=[*stricter.iterations, *looser.iterations],
+            conflicts=(),
             multipliers=None,
-            kkt=None,
-            evaluations=stricter.evaluations + looser.evaluations,
-            value_evaluations=stricter.value_evaluations + looser.value_evaluations,
+            kkt_residual=None,
+            passes=stricter.passes + looser.passes,
+            value_passes=stricter.value_passes + looser.value_passes,
             stopped=stricter.stopped or looser.stopped,
         )
 

@@ -2,13 +2,11 @@
 
 The loss and each surrogate have a cotangent u_i for every row i: the derivative of the row's term with respect to its
 outputs z_i.  An engine computes the gradient of Σ_{i in segment} u_i · z_i, with u fixed, for every cotangent and every
-segment.  There are three engines with the same result:
+segment.  There are two engines with the same result:
 
 `FeedForwardGradients`   For a plain `nn.Sequential` of linear layers and (leaky) ReLU.  Matrix products over slices,
-                         without autograd, in buffers that are reused: a sweep of small data takes milliseconds.
-`LayerGradients`         For any module whose parameters all belong to linear layers.  The same products, but autograd
-                         does the backward pass.
-`SliceGradients`         For any module.  Autograd on the rows of each segment: one call per segment.
+                         without autograd, in buffers that are reused: half of the time.
+`SliceGradients`         For any module.  Autograd on the rows of each segment, once per cotangent.
 
 For a linear layer, one backward pass gives B = ∂z/∂(layer output) for each row.  Let A be the layer's input and u a
 cotangent.  Then the gradient of the layer's weights over segment q is (u_q ⊙ B_q)ᵀ A_q.  Every row is in one segment,
@@ -22,6 +20,7 @@ n rows, D outputs, J cotangents of shape (J, n, D), Q segments; gradients are fl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Protocol
 
 import torch
@@ -34,19 +33,80 @@ Cotangents = Callable[[Tensor], Tensor]
 """Maps outputs (n, D) of a chunk to cotangents (J, n, D)."""
 
 
-class LinearLayers:
-    """Adds the gradients of linear layers to the flat gradient of all parameters."""
+class FeedForwardGradients:
+    """Gradients layer by layer without autograd, for alternating linear layers and (leaky) ReLU; buffers are reused."""
 
-    def __init__(self, module: nn.Module, layers: Sequence[nn.Linear]) -> None:
-        self.layers = list(layers)
-        starts, position = {}, 0
-        for parameter in trainable(module):
-            starts[id(parameter)] = position
-            position += parameter.numel()
-        self.starts = starts
-        self.memory: dict[int, Tensor] = {}
+    def __init__(self, module: nn.Sequential) -> None:
+        self.layers = [part for part in module if isinstance(part, nn.Linear)]
+        parameters = trainable(module)
+        ends = accumulate([parameter.numel() for parameter in parameters], initial=0)
+        self.starts = {id(parameter): start for parameter, start in zip(parameters, ends, strict=False)}
+        self.slopes = [part.negative_slope if isinstance(part, nn.LeakyReLU) else 0.0 for part in list(module)[1::2]]
+        self.memory: dict[tuple[str, int], Tensor] = {}
 
-    def add_scaled(
+    @staticmethod
+    def fits(module: nn.Sequential, X: Tensor) -> bool:
+        """Return whether the module alternates linear layers with biases and (leaky) ReLU, and does nothing else."""
+        if type(module) is not nn.Sequential or len(module) % 2 == 0 or X.ndim != 2:
+            return False
+        parts = list(module)
+        if any(part._forward_hooks or part._forward_pre_hooks for part in (module, *parts)):
+            return False
+        return all(type(part) is nn.Linear and part.bias is not None for part in parts[::2]) and all(
+            type(part) in (nn.LeakyReLU, nn.ReLU) for part in parts[1::2]
+        )
+
+    def outputs(self, X: Tensor) -> Tensor:
+        """Return the outputs of the module, without gradients."""
+        return self._forward(X)[1][-1]
+
+    def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
+        """Add the gradients of one chunk of rows to `gradients`."""
+        inputs, before = self._forward(X)
+        u = cotangents(before[-1]).to(X.dtype)  # (J, n, D)
+        with torch.no_grad():
+            if u.shape[2] == 1:
+                for layer, A, B in self._backward(torch.ones_like(before[-1]), inputs, before):
+                    self._add_scaled(layer, A, B, u, slices, gradients)
+            else:
+                for j, cotangent in enumerate(u):
+                    for layer, A, B in self._backward(cotangent, inputs, before):
+                        self._add(layer, A, B, j, slices, gradients)
+
+    def _forward(self, X: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the input of each linear layer, and its output before the activation."""
+        inputs, before = [X], []
+        with torch.no_grad():
+            for position, layer in enumerate(self.layers):
+                if position == len(self.slopes):
+                    # The caller keeps the outputs, so they must not be in a reused buffer.
+                    before.append(torch.addmm(layer.bias, inputs[-1], layer.weight.T))
+                else:
+                    buffer = self._buffer("before", position, len(X), layer.out_features, X.dtype)
+                    before.append(torch.addmm(layer.bias, inputs[-1], layer.weight.T, out=buffer))
+                    buffer = self._buffer("after", position, len(X), layer.out_features, X.dtype)
+                    inputs.append(torch.ops.aten.leaky_relu.out(before[-1], self.slopes[position], out=buffer))
+        return inputs, before
+
+    def _backward(
+        self, B: Tensor, inputs: list[Tensor], before: list[Tensor]
+    ) -> Iterator[tuple[nn.Linear, Tensor, Tensor]]:
+        """Yield (layer, its input, the cotangent of its output), last layer first."""
+        for position in reversed(range(len(self.layers))):
+            layer = self.layers[position]
+            yield layer, inputs[position], B
+            if position:
+                if layer.out_features == 1:
+                    # With a single output, B is 1 for every row, so B @ weight repeats `weight`: expand it, no copy.
+                    cotangent = layer.weight.expand(len(B), -1) if position == len(self.slopes) else B @ layer.weight
+                else:
+                    cotangent = B @ layer.weight
+                buffer = self._buffer("cotangent", position - 1, len(B), layer.in_features, B.dtype)
+                B = torch.ops.aten.leaky_relu_backward.grad_input(
+                    cotangent, before[position - 1], self.slopes[position - 1], False, grad_input=buffer
+                )
+
+    def _add_scaled(
         self, layer: nn.Linear, A: Tensor, B: Tensor, scales: Tensor, slices: Slices, gradients: Tensor
     ) -> None:
         """Add (u_j ⊙ B_q)ᵀ A_q for all cotangents j and segments q; `scales` are the u_j, of shape (J, n, 1).
@@ -75,15 +135,12 @@ class LinearLayers:
 
     def _scaled(self, rows: Tensor, scales: Tensor, width: int) -> Tensor:
         """Return [u_1 ⊙ rows, u_2 ⊙ rows, …] in a reused buffer of `width` columns."""
-        held = self.memory.get(width)
-        if held is None or len(held) < len(rows) or held.dtype != rows.dtype:
-            held = self.memory[width] = torch.empty(len(rows), width, dtype=rows.dtype)
-        result, wide = held[: len(rows)], rows.shape[1]
+        result, wide = self._buffer("scaled", width, len(rows), width, rows.dtype), rows.shape[1]
         for j, scale in enumerate(scales):
             torch.mul(rows, scale, out=result[:, j * wide : (j + 1) * wide])
         return result
 
-    def add(self, layer: nn.Linear, A: Tensor, B: Tensor, j: int, slices: Slices, gradients: Tensor) -> None:
+    def _add(self, layer: nn.Linear, A: Tensor, B: Tensor, j: int, slices: Slices, gradients: Tensor) -> None:
         """Add B_qᵀ A_q for one cotangent j, which B already contains."""
         for segment, start, stop in slices:
             if layer.weight.requires_grad:
@@ -96,139 +153,11 @@ class LinearLayers:
         start = self.starts[id(parameter)]
         return gradients[..., start : start + parameter.numel()]
 
-
-class LayerGradients:
-    """Gradients layer by layer, for modules whose parameters all belong to `nn.Linear` layers."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-        layers = [part for part in module.modules() if isinstance(part, nn.Linear)]
-        trained = [layer for layer in layers if any(parameter.requires_grad for parameter in layer.parameters())]
-        self.linear = LinearLayers(module, trained)
-
-    def outputs(self, X: Tensor) -> Tensor:
-        """Return the outputs of the module, without gradients."""
-        with torch.no_grad():
-            return self.module(X).detach()
-
-    def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
-        """Add the gradients of one chunk of rows to `gradients`."""
-        inputs, outputs, output = self._record(X)
-        u = cotangents(output.detach().reshape(len(X), -1)).to(output.dtype)  # (J, n, D)
-        if u.shape[2] == 1:
-            # With one output, a cotangent only scales rows.  So one backward pass with cotangent 1 is enough for all.
-            backward = pull_back(output, outputs, torch.ones_like(output), retain_graph=False)
-            for layer, A, B in zip(self.linear.layers, inputs, backward, strict=True):
-                self.linear.add_scaled(layer, A, B, u, slices, gradients)
-            return
-        for j, cotangent in enumerate(u):
-            backward = pull_back(output, outputs, cotangent)
-            for layer, A, B in zip(self.linear.layers, inputs, backward, strict=True):
-                self.linear.add(layer, A, B, j, slices, gradients)
-
-    def _record(self, X: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
-        """Return the inputs and outputs of every linear layer, and the output of the module."""
-        seen: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-        versions = []
-
-        def remember(layer: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
-            if layer in seen:
-                raise RuntimeError("a layer is called twice")
-            seen[layer] = (arguments[0].detach(), output)
-            versions.append((arguments[0], arguments[0]._version, output, output._version))
-
-        handles = [layer.register_forward_hook(remember) for layer in self.linear.layers]
-        try:
-            with torch.enable_grad():
-                output = self.module(X)
-        finally:
-            for handle in handles:
-                handle.remove()
-        if any(a._version != before or b._version != after for a, before, b, after in versions):
-            raise RuntimeError("an input or output of a layer is overwritten in place")
-        inputs, outputs = zip(*(seen[layer] for layer in self.linear.layers), strict=True)
-        if any(part.ndim != 2 or len(part) != len(X) for part in (*inputs, *outputs)):
-            raise RuntimeError("a layer does not see each row once")
-        return list(inputs), list(outputs), output
-
-
-class FeedForwardGradients:
-    """Gradients layer by layer without autograd, for alternating linear layers and (leaky) ReLU; buffers are reused."""
-
-    def __init__(self, module: nn.Sequential) -> None:
-        self.linear = LinearLayers(module, [part for part in module if isinstance(part, nn.Linear)])
-        self.slopes = [part.negative_slope if isinstance(part, nn.LeakyReLU) else 0.0 for part in list(module)[1::2]]
-        self.memory: dict[tuple[str, int], Tensor] = {}
-
-    @staticmethod
-    def fits(module: nn.Module) -> bool:
-        """Return whether the module alternates linear layers with biases and (leaky) ReLU, and does nothing else."""
-        if type(module) is not nn.Sequential or len(module) % 2 == 0:
-            return False
-        parts = list(module)
-        if any(part._forward_hooks or part._forward_pre_hooks for part in (module, *parts)):
-            return False
-        return all(type(part) is nn.Linear and part.bias is not None for part in parts[::2]) and all(
-            type(part) in (nn.LeakyReLU, nn.ReLU) for part in parts[1::2]
-        )
-
-    def outputs(self, X: Tensor) -> Tensor:
-        """Return the outputs of the module, without gradients."""
-        return self._forward(X)[1][-1]
-
-    def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
-        """Add the gradients of one chunk of rows to `gradients`."""
-        inputs, before = self._forward(X)
-        u = cotangents(before[-1]).to(X.dtype)  # (J, n, D)
-        with torch.no_grad():
-            if u.shape[2] == 1:
-                for layer, A, B in self._backward(torch.ones_like(before[-1]), inputs, before):
-                    self.linear.add_scaled(layer, A, B, u, slices, gradients)
-            else:
-                for j, cotangent in enumerate(u):
-                    for layer, A, B in self._backward(cotangent, inputs, before):
-                        self.linear.add(layer, A, B, j, slices, gradients)
-
-    def _forward(self, X: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the input of each linear layer, and its output before the activation."""
-        inputs, before = [X], []
-        with torch.no_grad():
-            for position, layer in enumerate(self.linear.layers):
-                if position == len(self.slopes):
-                    # The caller keeps the outputs, so they must not be in a reused buffer.
-                    before.append(torch.addmm(layer.bias, inputs[-1], layer.weight.T))
-                else:
-                    buffer = self._buffer("before", position, len(X), layer)
-                    before.append(torch.addmm(layer.bias, inputs[-1], layer.weight.T, out=buffer))
-                    buffer = self._buffer("after", position, len(X), layer)
-                    inputs.append(torch.ops.aten.leaky_relu.out(before[-1], self.slopes[position], out=buffer))
-        return inputs, before
-
-    def _backward(
-        self, B: Tensor, inputs: list[Tensor], before: list[Tensor]
-    ) -> Iterator[tuple[nn.Linear, Tensor, Tensor]]:
-        """Yield (layer, its input, the cotangent of its output), last layer first."""
-        for position in reversed(range(len(self.linear.layers))):
-            layer = self.linear.layers[position]
-            yield layer, inputs[position], B
-            if position:
-                below = self.linear.layers[position - 1]
-                if layer.out_features == 1:
-                    # With a single output, B is 1 for every row, so B @ weight repeats `weight`: expand it, no copy.
-                    cotangent = layer.weight.expand(len(B), -1) if position == len(self.slopes) else B @ layer.weight
-                else:
-                    cotangent = B @ layer.weight
-                buffer = self._buffer("cotangent", position - 1, len(B), below)
-                B = torch.ops.aten.leaky_relu_backward.grad_input(
-                    cotangent, before[position - 1], self.slopes[position - 1], False, grad_input=buffer
-                )
-
-    def _buffer(self, use: str, position: int, n: int, layer: nn.Linear) -> Tensor:
-        """Return a buffer for n rows of a layer's output, which is reused between calls."""
-        key = (use, position)
-        held = self.memory.get(key)
-        if held is None or len(held) < n or held.dtype != layer.weight.dtype:
-            held = self.memory[key] = torch.empty(n, layer.out_features, dtype=layer.weight.dtype)
+    def _buffer(self, use: str, place: int, n: int, width: int, dtype: torch.dtype) -> Tensor:
+        """Return a buffer of n rows, which is reused between calls."""
+        held = self.memory.get((use, place))
+        if held is None or len(held) < n or held.dtype != dtype:
+            held = self.memory[use, place] = torch.empty(n, width, dtype=dtype)
         return held[:n]
 
 
@@ -283,40 +212,7 @@ class SliceGradients:
 
 
 def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:
-    """Return the fastest engine whose results on a few rows agree with those of autograd."""
-    general = SliceGradients(module)
-    linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
-    in_linear = {id(parameter) for part in linear for parameter in part.parameters(recurse=False)}
-    if not all(id(parameter) in in_linear for parameter in trainable(module)):
-        return general
-    fast: GradientEngine = LayerGradients(module)
-    if FeedForwardGradients.fits(module):
-        assert isinstance(module, nn.Sequential)
-        fast = FeedForwardGradients(module)
-    # Rows are sorted by cell, so the first ones may be very similar: take rows from all over the data.
-    count = min(len(X), 8)
-    probe = X[torch.arange(count) * (len(X) - 1) // max(count - 1, 1)]
-    half = max(1, len(probe) // 2)
-    slices = [(0, 0, half), (1, half, len(probe))][: len(probe)]
-    results, outputs = [], []
-    for engine in (general, fast):
-        gradients = torch.zeros(2, len(slices), sum(p.numel() for p in trainable(module)), dtype=torch.float64)
-        try:
-            engine.accumulate(probe, slices, _probe_cotangents, gradients)
-        except (KeyError, RuntimeError, ValueError):
-            if engine is general:
-                raise
-            # A layer is not called, called twice, called on other rows, or overwritten in place.
-            return general
-        results.append(gradients)
-        outputs.append(engine.outputs(probe))
-    close = torch.allclose(results[0], results[1], rtol=1e-3, atol=1e-4 * float(results[0].abs().max() + 1e-12))
-    same = torch.allclose(outputs[0], outputs[1], rtol=1e-4, atol=1e-5)
-    return fast if close and same else general
-
-
-def _probe_cotangents(outputs: Tensor) -> Tensor:
-    """Return two cotangents that differ by row and output."""
-    flat = outputs.reshape(len(outputs), -1)
-    ramp = torch.arange(1.0, flat.numel() + 1, dtype=torch.float64).reshape(flat.shape)
-    return torch.stack([ramp, 1.0 / ramp])
+    """Return the fastest engine that is right for this module and these rows."""
+    if isinstance(module, nn.Sequential) and FeedForwardGradients.fits(module, X):
+        return FeedForwardGradients(module)
+    return SliceGradients(module)
