@@ -216,7 +216,7 @@ def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
                 "Sort them into groups when reading the file, for example with {bands=cuts}.",
                 name=name,
                 count=len(sizes),
-                cuts={name: _middle(values)},
+                cuts={name: middle(values)},
             )
         # A confidence covers every group, so no group can be left out or merged.
         remedy = LARGER_GROUPS if settings.confidence is not None else FEWER_GROUPS
@@ -239,7 +239,7 @@ def _group_columns(data: Dataset, groups: str) -> dict[str, Any]:
     return {**(columns if groups == "both" else {}), " & ".join(columns): joined}
 
 
-def _middle(values: Any) -> list[float]:
+def middle(values: Any) -> list[float]:
     """Return two cuts that make groups of about equal size, as an example of bands."""
     cuts = np.unique(np.nanquantile(values, (1 / 3, 2 / 3)).round()).tolist()
     return [int(cut) if float(cut).is_integer() else cut for cut in cuts]
