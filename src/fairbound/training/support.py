@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from fairbound._words import group_text
 from fairbound.fairness import (
     GroupSums,
     RateBlock,
@@ -62,8 +63,8 @@ class RateSupport:
 
     def __str__(self) -> str:
         return (
-            f"The {self.rate.replace('_', ' ')} of {self.group!s} ({self.grouping}) rests on {self.selected} selected "
-            f"rows of {self.rows}; without limits {self.selected_without_limits} were selected."
+            f"The {self.rate.replace('_', ' ')} of {group_text(self.group)} ({self.grouping}) rests on {self.selected} "
+            f"selected rows of {self.rows}; without limits {self.selected_without_limits} were selected."
         )
 
 
