@@ -30,7 +30,7 @@ from fairbound.estimator.certified import set_apart
 from fairbound.estimator.chosen_encoder import encode
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
-from fairbound.estimator.explaining import Change, Explanation, cheapest_changes, contributions
+from fairbound.estimator.explaining import Explanation, TurningChange, cheapest_changes, contributions
 from fairbound.estimator.feature_names import check_names, learn_names
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModels, frontier_models
@@ -401,7 +401,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         names, parts = contributions(sign * weight, Z, self._scores, inputs, self.encoder_, self.encoded_names_)
         score, parts = self.decision_function(X, base_score=base_score), sign * parts
         parts = parts if z.shape[1] > 1 else parts[:, :, 0]
-        changes: tuple[Change | None, ...] = ()
+        changes: tuple[TurningChange | None, ...] = ()
         if len(changeable):
             decide = partial(self.predict, base_score=base_score)
             changes = cheapest_changes(decide, X, inputs, changeable, self.encoder_)

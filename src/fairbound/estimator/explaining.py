@@ -39,7 +39,7 @@ CANDIDATES = 50
 
 
 @dataclass(frozen=True)
-class Change:
+class TurningChange:
     """The cheapest change of one column that turns the decision of a row.
 
     Its cost is 1 for another category; for a number it is the difference in standard deviations of the training rows.
@@ -63,14 +63,14 @@ class Explanation:
         What each column adds to the decision score.
     constant : array of shape (n,), or (n, classes)
         What is left: `constant + contributions.sum(axis=1)` is `decision_function`.
-    changes : tuple of Change or None
+    changes : tuple of TurningChange or None
         With `changeable=`, for each row the cheapest change that turns its decision; None if there is none.
     """
 
     columns: tuple[Hashable, ...]
     contributions: Floats
     constant: Floats
-    changes: tuple[Change | None, ...] = ()
+    changes: tuple[TurningChange | None, ...] = ()
 
     def largest(self, row: int, count: int = 5) -> list[tuple[Hashable, Floats]]:
         """Return the columns with the largest contributions to a row, the largest first."""
@@ -166,7 +166,7 @@ def _additive(model: BaseModel, table: Any, classes: Sequence[Hashable]) -> Floa
 
 def cheapest_changes(
     decide: Callable[[Any], NDArray[Any]], X: Any, inputs: Inputs, changeable: Sequence[Hashable], encoder: Any
-) -> tuple[Change | None, ...]:
+) -> tuple[TurningChange | None, ...]:
     """Return for each row the cheapest change of one column that turns its decision; None if no change does.
 
     Numbers are changed to quantiles of the given rows, categories to any other that occurs there.
@@ -183,7 +183,7 @@ def cheapest_changes(
     encoder : transformer, or None
     """
     whole, before = read_inputs(X), decide(X)
-    best: list[Change | None] = [None] * whole.n_rows
+    best: list[TurningChange | None] = [None] * whole.n_rows
     for column in changeable:
         place = whole.position(column, "changeable=")
         values = _values(X, place)
@@ -204,7 +204,7 @@ def cheapest_changes(
             for each in np.flatnonzero(turned).tolist():
                 held = best[each]
                 if held is None or costs[each] < held.cost:
-                    best[each] = Change(column, values[row], values[each], float(costs[each]))
+                    best[each] = TurningChange(column, values[row], values[each], float(costs[each]))
     return tuple(best)
 
 
