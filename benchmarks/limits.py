@@ -83,7 +83,7 @@ def table_part(names: list[str]) -> Table:
                         f"{reached:.3f}",
                         "yes" if result.assessment.kept else "NO",
                         result.status.value,
-                        f"{result.evaluations} + {result.value_evaluations}",
+                        f"{result.passes} + {result.value_passes}",
                         f"{seconds:.2f} s",
                     )
     return table
@@ -157,7 +157,7 @@ def groups_part(_: list[str]) -> Table:
         )
         start = time.process_time()
         result = fit(problem, X)
-        each = (time.process_time() - start) / result.evaluations
+        each = (time.process_time() - start) / result.passes
         found = result.assessment
         table.add_row(
             f"{name} ({len(cells.groupings[0].groups)})",

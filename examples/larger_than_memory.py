@@ -20,7 +20,7 @@ def main() -> None:
         clf.fit(folder, "repaid", sensitive_features="group")  # names of columns; all others are inputs
         print(clf.result_)
         rows = pq.read_table(Path(folder, "part0.parquet"))
-        selected = clf.predict(rows.drop(["group", "repaid"])) == clf.classes_[1]
+        selected = clf.predict(rows.drop(["group", "repaid"]))
         print(f"\nselected of the first file: {selected.mean():.2%}")
 
 

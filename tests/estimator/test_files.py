@@ -300,11 +300,11 @@ def test_the_positive_label_of_the_estimator_is_used(tmp_path):
     options = {"ignore": "town", "scratch": tmp_path}
     model = ConstrainedClassifier("demographic_parity <= 0.1", pos_label=0, training=BRIEF)
     found = fitted(source, model=model, **options)
-    assert found.pos_label_ == "0"
+    assert found.pos_label_ == 0
     selected = found.result_.groups[0].rates["0"]["selection_rate"]
     known = columns["sex"] == found.result_.groups[0].group
     data = read_table(source, target="label", sensitive=("sex",), ignore="town")
-    assert selected == pytest.approx(np.mean(found.predict(data.frame())[known] == "0"))
+    assert selected == pytest.approx(np.mean(found.predict(data.frame())[known] == 0))
     with refused("pos_label=0", "positive=", "'1'", "one of them"):
         fitted(source, model=model, positive=1, **options)
     with refused("pos_label='2'", "0", "1"):

@@ -462,7 +462,7 @@ def test_the_bounds_of_a_frontier_that_are_not_kept_are_warned_of():
     ("params", "words"),
     [
         ({"threshold": 1.5}, "threshold=1.5 must be a number above 0 and below 1"),
-        ({"objective": "fairness"}, "objective='fairness' must be one of accuracy, loss"),
+        ({"objective": "fairness"}, "objective='fairness' must be accuracy, loss, balanced_accuracy"),
         ({"groups": "eech"}, "groups='eech' must be one of .* Did you mean 'each'"),
         ({"encoder": "onehot"}, "encoder='onehot' must be auto"),
         ({"hidden": (0,)}, "hidden=.0,.: must hold the width"),

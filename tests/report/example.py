@@ -97,12 +97,9 @@ def law_pieces() -> dict[str, Any]:
         held_out_scores = scores(module, parts.test.X)
     price = loss_price(result.assessment, 0, result.multipliers)
     record = fit_result(
-        status=result.status,
+        **result.facts(),
         message=result.message,
-        solver=result.solver,
-        seconds=result.seconds,
         limits=(LimitResult(str(LIMIT), 0.9, 0.9, True, price),),
-        iterations=result.history,
     )
     swept = frontier(problem, parts.train.X, BOUNDS)
     points = []

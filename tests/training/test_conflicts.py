@@ -26,7 +26,7 @@ def test_a_floor_above_a_ceiling_is_infeasible_and_names_both() -> None:
     assert "selection_rate[a] >= 0.8" in result.message
     assert "selection_rate <= 0.4" in result.message
     # Quickly: a fit that succeeds takes about as many.
-    assert result.evaluations + result.value_evaluations < 400
+    assert result.passes + result.value_passes < 400
     # The least violation possible is 0.4, shared out between the two rows in whatever way.
     assert result.assessment.exact_violation == pytest.approx(0.4, abs=0.02)
 

@@ -33,7 +33,7 @@ def make_problem(limit=LIMIT, hidden=(), dtype=torch.float64, X=DATA.X) -> Train
 
 
 def phases(result) -> list[str]:
-    return list(dict.fromkeys(row["phase"] for row in result.history))
+    return list(dict.fromkeys(row["phase"] for row in result.iterations))
 
 
 @pytest.mark.parametrize("hidden", [(), (4,)], ids=["linear", "network"])
@@ -112,7 +112,7 @@ def test_many_rows_begin_with_a_sample_whose_passes_do_not_count():
     for sample in (100, 10_000):
         result = fit(make_problem(), DATA.X, effort=Effort(sample=sample))
         assert result.assessment.kept
-        assert (result.evaluations < len(result.history)) == (sample == 100)
+        assert (result.passes < len(result.iterations)) == (sample == 100)
 
 
 def test_without_the_mixture_the_loss_is_minimised_alone():

@@ -65,7 +65,7 @@ class TestTheWay:
     def test_all_phases_run_and_the_limit_is_kept_about_as_accurately_as_by_whole_passes(self):
         whole = fit(problem(), X, effort=EFFORT)
         result = fit(problem(), X, effort=EFFORT)
-        names = list(dict.fromkeys(row["phase"] for row in result.history))
+        names = list(dict.fromkeys(row["phase"] for row in result.iterations))
         assert names == ["free", "sample", "limits", "accuracy", "exact"]
         assert result.assessment.kept
         assert not result.assessment.degenerate
@@ -98,12 +98,12 @@ class TestTheWay:
 
     def test_a_limit_that_the_free_model_keeps_takes_no_further_phase(self):
         result = fit(problem(limit="disparate_impact >= 0.1"), X, effort=EFFORT)
-        assert {row["phase"] for row in result.history} == {"free"}
+        assert {row["phase"] for row in result.iterations} == {"free"}
 
     def test_a_callback_ends_it_with_the_model_so_far(self):
         result = fit(problem(), X, effort=EFFORT, callback=lambda row: row["phase"] == "sample")
         assert result.stopped
-        assert [row["phase"] for row in result.history][-1] == "sample"
+        assert [row["phase"] for row in result.iterations][-1] == "sample"
 
     def test_the_frontier_begins_with_mini_batches(self):
         points = frontier(problem(with_layers(nn.Dropout(0.2))), X, [0.6, 0.8], effort=EFFORT)
@@ -218,7 +218,7 @@ class TestALoopOverADataLoader:
         result = tighten(model, images, effort=EFFORT)
         assert result.assessment.kept
         assert not result.assessment.degenerate
-        assert {row["phase"] for row in result.history} <= {"limits", "accuracy", "exact"}
+        assert {row["phase"] for row in result.iterations} <= {"limits", "accuracy", "exact"}
 
     def test_an_embedding_of_token_ids_reaches_its_limit_exactly(self):
         tokens, label, group = token_data(600)

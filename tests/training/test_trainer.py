@@ -98,7 +98,7 @@ class TestLimitsAreKept:
         assert result.status is Status.FEASIBLE
         assert ratio_of_selection_rates(problem) >= 0.8 - 1e-12
         assert result.assessment.gain > 0.05
-        assert len(result.history) == 20
+        assert len(result.iterations) == 20
 
     def test_several_classes(self):
         random = np.random.default_rng(0)
@@ -165,7 +165,7 @@ class TestConvergence:
         problem, rows = make_problem(regularizers=[L2(0.01)])
         result = train(problem, FullBatch(rows), StochasticSQP(problem.parameters), epochs=500, tolerance=1e-5)
         assert result.status is Status.CONVERGED
-        assert len(result.history) < 500
+        assert len(result.iterations) < 500
         assert np.abs(problem.evaluate(rows).g).max() <= 1e-5
         assert result.multipliers.shape == (0,)
 
@@ -175,7 +175,7 @@ class TestConvergence:
             problem, rows = make_problem(regularizers=[L2(0.01)])
             result = train(problem, FullBatch(rows), StochasticSQP(problem.parameters), tolerance=tolerance)
             assert result.status is Status.CONVERGED
-            lengths.append(len(result.history))
+            lengths.append(len(result.iterations))
         assert lengths[0] < lengths[1]
 
     def test_mini_batches_never_claim_to_have_converged(self):
@@ -183,7 +183,7 @@ class TestConvergence:
         optimizer = StochasticSQP(problem.parameters)
         result = train(problem, StratifiedBatches(rows, 100), optimizer, epochs=2, tolerance=1e9)
         assert result.status is Status.FEASIBLE
-        assert len(result.history) == 2
+        assert len(result.iterations) == 2
 
 
 class Scripted:
@@ -300,7 +300,7 @@ class TestOutcomes:
         assert result.status is Status.DEGENERATE
         assert result.assessment.kept
         assert result.assessment.gain <= 0
-        assert result.conflicts == []
+        assert result.conflicts == ()
         assert result.message == Status.DEGENERATE.message
 
     def test_a_constant_model_on_the_side_of_the_majority_is_degenerate(self):
@@ -349,29 +349,29 @@ class TestOutcomes:
 class TestHistory:
     def test_is_a_table_that_json_takes(self):
         _, _, result = run([DisparateImpact(0.8), "equal_opportunity <= 0.2"], epochs=30)
-        assert len(result.history) == 30
-        assert json.loads(json.dumps(result.history, allow_nan=False)) == result.history
-        columns = set(result.history[0])
-        assert all(set(row) == columns for row in result.history)
+        assert len(result.iterations) == 30
+        assert json.loads(json.dumps(result.iterations, allow_nan=False)) == result.iterations
+        columns = set(result.iterations[0])
+        assert all(set(row) == columns for row in result.iterations)
         assert {"epoch", "objective", "loss", "accuracy", "exact_violation", "kept"} <= columns
         assert {"disparate_impact >= 0.8", "equal_opportunity <= 0.2"} <= columns
-        assert [row["epoch"] for row in result.history] == list(range(30))
+        assert [row["epoch"] for row in result.iterations] == list(range(30))
 
     def test_mini_batches_have_one_too(self):
         _, _, result = run(DisparateImpact(0.8), epochs=3, batches=lambda rows: StratifiedBatches(rows, 200))
-        assert json.loads(json.dumps(result.history, allow_nan=False)) == result.history
+        assert json.loads(json.dumps(result.iterations, allow_nan=False)) == result.iterations
 
     def test_a_row_of_a_full_batch_speaks_of_the_point_the_step_started_from(self):
         problem, rows = make_problem(DisparateImpact(0.8))
         start = assess_now(problem, rows)
         result = train(problem, FullBatch(rows), StochasticSQP.from_paper(problem.parameters), epochs=2)
-        assert result.history[0]["objective"] == pytest.approx(start.objective, abs=1e-12)
-        assert result.history[0]["accuracy"] == pytest.approx(start.accuracy, abs=1e-12)
-        assert result.history[1]["objective"] != result.history[0]["objective"]
+        assert result.iterations[0]["objective"] == pytest.approx(start.objective, abs=1e-12)
+        assert result.iterations[0]["accuracy"] == pytest.approx(start.accuracy, abs=1e-12)
+        assert result.iterations[1]["objective"] != result.iterations[0]["objective"]
 
     def test_the_objective_falls(self):
         _, _, result = run(epochs=50)
-        objectives = [row["objective"] for row in result.history]
+        objectives = [row["objective"] for row in result.iterations]
         assert all(later < earlier for earlier, later in pairwise(objectives))
 
 
@@ -385,11 +385,11 @@ class TestCallback:
 
         _, _, result = run(DisparateImpact(0.8), callback=stop_at_five)
         assert seen == [0, 1, 2, 3, 4, 5]
-        assert len(result.history) == 6
+        assert len(result.iterations) == 6
 
     def test_that_returns_nothing_does_not_stop(self):
         _, _, result = run(epochs=4, callback=lambda row: None)
-        assert len(result.history) == 4
+        assert len(result.iterations) == 4
 
     @pytest.mark.parametrize("batches", [FullBatch, lambda rows: StratifiedBatches(rows, 200)], ids=["full", "mini"])
     def test_an_interrupt_leaves_the_best_so_far_in_the_module(self, batches):
@@ -522,7 +522,7 @@ class TestALoopOfOnesOwn:
         other, other_rows = make_problem(DisparateImpact(0.8))
         optimizer = StochasticSQP.from_paper(other.parameters)
         records = [optimizer.step(lambda: other.evaluate(other_rows)) for _ in range(10)]
-        assert [record.f for record in records] == [row["objective"] for row in result.history]
+        assert [record.f for record in records] == [row["objective"] for row in result.iterations]
         np.testing.assert_array_equal(result.multipliers, records[-1].multipliers)
 
     def test_frozen_parameters_are_left_to_the_user(self):

@@ -215,6 +215,20 @@ class Dataset:
         """Return the label of each row as a word."""
         return np.asarray(map_rows(np.asarray(self.target_names), self.y, self.table.folder))
 
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The values of the label: whole numbers if all of them are, else words."""
+        words = np.asarray(self.target_names)
+        try:
+            numbers = words.astype(np.int64)
+        except ValueError:
+            return words
+        return numbers if (numbers.astype(words.dtype) == words).all() else words
+
+    def labels(self) -> NDArray[Any]:
+        """Return the label of each row, as `classes` has it."""
+        return np.asarray(map_rows(self.classes, self.y, self.table.folder))
+
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
         """Return the number of rows by (group, label), for the groups of one sensitive column."""
         groups = self.groups(name)

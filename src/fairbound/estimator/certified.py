@@ -169,7 +169,7 @@ class Certification:
         if taken.strictness and assessment.kept:
             # Its least loss and its residuals are those of a fit under other limits.
             status = choose_status(assessment, False, False)
-            result = replace(result, status=status, conflicts=[], kkt=None, least_loss=None)
+            result = replace(result, status=status, conflicts=(), kkt_residual=None, least_loss=None)
         return replace(result, assessment=assessment, seconds=time.perf_counter() - start), choice
 
     def _tightened(self, series: FitSeries, Z: NDArray[np.float64]) -> Callable[[float], list[Constraint]]:

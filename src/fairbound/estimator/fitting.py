@@ -281,7 +281,7 @@ class Fitting:
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
             status = choose_status(assessment, converged=False, locally_infeasible=False)
-            result = replace(result, status=status, conflicts=[])
+            result = replace(result, status=status, conflicts=())
         there = None
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.model, eval_inputs, self.cells.n_labels), self.problem.threshold)
@@ -371,7 +371,7 @@ class Fitting:
             labelled=labelled,
             erased=erased_classes(decided, labelled, free),
             stopped=result.stopped,
-            ran_out=has_run_out(result.history, self.params.training),
+            ran_out=has_run_out(result.iterations, self.params.training),
             handfuls=tuple(rates_on_a_handful(assessment, result.free)),
         )
 
@@ -387,7 +387,7 @@ class Fitting:
         measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
         surrogates, gaps = map(self.passes.sum, gap_sums(assessment.system, self.own, self._outputs()[0]))
         return FitResult(
-            status=result.status,
+            **result.facts(),
             message=message,
             rows=self.cells.n_rows,
             pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
@@ -396,21 +396,13 @@ class Fitting:
             gain=assessment.gain,
             loss=assessment.loss,
             objective=assessment.objective,
-            least_loss=result.least_loss,
-            kkt_residual=None if result.kkt is None else result.kkt.largest,
             limits=limit_results(result, assessment, measured, (surrogates, gaps)),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,
             missing=self.missing,
-            conflicts=tuple(result.conflicts),
-            solver=result.solver,
-            passes=result.evaluations,
-            value_passes=result.value_evaluations,
-            seconds=result.seconds,
             eval_rows=None if watched is None else watched.n_rows,
             eval_accuracy=None if watched is None or there is None else watched.accuracy(there),
             notes=tuple(notes),
-            iterations=result.history,
             base=None if self.base is None else self._base_result(assessment),
         )
 

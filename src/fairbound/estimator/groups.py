@@ -129,6 +129,8 @@ def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int |
 
 def concerns(constraint: Constraint, grouping: Grouping) -> bool:
     """Return whether a limit applies to a grouping: it covers the column, and a group that it names exists there."""
+    if constraint.concerns_everyone(grouped=True):
+        return False
     if constraint.columns is not None:
         return grouping.name in constraint.columns
     wanted = constraint.reference if constraint.reference is not None else constraint.group

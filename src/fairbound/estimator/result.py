@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,15 @@ from fairbound.estimator.reached import (
 )
 from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate, Forecast, MarginResult
-from fairbound.sqp import Status
-from fairbound.training import PHASES
+from fairbound.training import PHASES, FitRecord
 
 
-@dataclass(frozen=True)
-class FitResult:
-    """The outcome of a fit.
+@dataclass(frozen=True, kw_only=True)
+class FitResult(FitRecord):
+    """The outcome of a fit: what the solver says (`FitRecord`), and the decisions of `predict`.
 
     Attributes
     ----------
-    status : Status
     message : str
         The outcome in a sentence or two.  If no model keeps all limits, it names those that conflict.
     rows : int
@@ -57,15 +55,6 @@ class FitResult:
         Groups that were left out of the limits, or merged.
     missing : dict
         Rows in no group, by grouping.
-    conflicts : tuple of str
-        If no model was found that keeps every limit: the comparisons that are hardest to keep together.
-    solver : str
-    passes : int
-        Passes over the training rows with gradients.
-    value_passes : int
-        Passes without gradients.
-    seconds : float
-        The time of the whole fit: encoding, the base, the solver, the forecast.
     eval_rows, eval_accuracy : int and float, or None
         The number of validation rows, and the accuracy on them.
     certificate : Certificate or None
@@ -74,24 +63,16 @@ class FitResult:
     trials : tuple of TrialResult
         The models that were tested, strictest first.
     forecast : Forecast or None
-        The expected values of the limits on new rows; None without limits, and in models of version 0.1.
+        The expected values of the limits on new rows; None without limits.
     margin : MarginResult or None
         With `margin=`: how much stricter than asked the limits were trained.
-    least_loss : float or None
-        The least loss found under the limits.  The returned model may have up to 5% more, and better accuracy.
-    kkt_residual : float or None
-        The largest residual of the optimality conditions at the model with that loss, for the problem with surrogates
-        in place of decisions (see "The solver" in the documentation).  None if it was not computed.
     notes : tuple of str
     base : BaseResult or None
         With a base: the origin of its scores, its accuracy and measures, and the differences between it and the model.
     reached : Reached or None
         With an objective such as a cost: its value, that of the best constant and that without limits.
-    iterations : list of dict
-        The numbers of each iteration; `history` is the same as a table.
     """
 
-    status: Status
     message: str
     rows: int
     accuracy: float
@@ -103,10 +84,6 @@ class FitResult:
     groups: tuple[GroupResult, ...]
     small_groups: tuple[SmallGroup, ...]
     missing: dict[str, int]
-    solver: str
-    passes: int
-    value_passes: int
-    seconds: float
     pos_label: Hashable | None = None
     eval_rows: int | None = None
     eval_accuracy: float | None = None
@@ -114,13 +91,9 @@ class FitResult:
     trials: tuple[TrialResult, ...] = ()
     forecast: Forecast | None = None
     margin: MarginResult | None = None
-    conflicts: tuple[str, ...] = ()
-    least_loss: float | None = None
-    kkt_residual: float | None = None
     notes: tuple[str, ...] = ()
     base: BaseResult | None = None
     reached: Reached | None = None
-    iterations: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def kept(self) -> bool:

@@ -89,7 +89,7 @@ def read_data(
     labels = read_labels(y, inputs.n_rows, name)
     columns = group_columns(params, inputs, sensitive_features)
     groups = _read_groups(params, inputs, columns, sensitive_features)
-    if groups is None and len(as_constraints(params.constraints)):
+    if groups is None and need_groups(params.constraints):
         raise InputError(
             "{name} has limits that compare groups, but no groups.",
             "Pass {sensitive_features=} to fit, or name the columns of X that hold the groups in {sensitive_columns=}.",
@@ -130,6 +130,11 @@ def read_data(
     return data.take(counted)
 
 
+def need_groups(constraints: Any) -> bool:
+    """Return whether a limit is about groups, not about everyone."""
+    return not all(each.concerns_everyone(grouped=False) for each in as_constraints(constraints))
+
+
 def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]) -> None:
     """Raise an error for a group whose rows all have weight 0, because the limits would silently ignore it."""
     for column, values in groups.items():
@@ -159,7 +164,7 @@ def read_further(
     groups = rows[2] if len(rows) > 2 else None
     if groups is None and training.group_columns and params.sensitive_columns is None:
         groups = sensitive_features  # the names of the columns
-    if groups is None and not training.group_columns and len(as_constraints(params.constraints)):
+    if groups is None and not training.group_columns and need_groups(params.constraints):
         raise ValueError(f"{name} needs groups, too: give {name}=(X, y, groups).")
     scores = rows[3] if len(rows) > 3 else None
     data = read_data(params, there, rows[1], groups, None, constraint_weight="none", base_score=scores, further=True)

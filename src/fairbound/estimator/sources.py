@@ -18,6 +18,7 @@ from fairbound.data import Dataset, Roles, Source, read_rows
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.parameters import Parameters, checked, present_processes
+from fairbound.estimator.rows import need_groups
 from fairbound.estimator.targets import stated_positive
 
 PARTS = ("eval_set", "calibration_set")
@@ -46,7 +47,7 @@ class SourceReader:
         """Return the rows, the inputs and the labels as `fit` takes them, and further columns."""
         with together(self.processes):
             named = not isinstance(self.sensitive, list | tuple) or self.sensitive
-            if not named and self.params.constraints:
+            if not named and need_groups(self.params.constraints):
                 raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
             roles = Roles(
                 source=source,
@@ -59,7 +60,7 @@ class SourceReader:
         data, columns = read_rows(roles, further=further, like=self.first, processes=self.processes)
         self.first = self.first or data
         inputs = share_inputs(data.frame(backend="pyarrow"), data.table.folder)
-        return data, inputs, data.words(), columns
+        return data, inputs, data.labels(), columns
 
     def part(self, name: str, rows: Any) -> Any:
         """Return (X, y, groups, base_score) of further rows; a source may be given alone, with names as in `fit`."""
@@ -92,7 +93,9 @@ def from_source(
     )  # the groups are given by themselves
     with together(reader.processes):
         own = str(data.target_names[1]) if len(data.target_names) == 2 else None
-        found.pos_label = stated_positive(estimator.pos_label, own, is_stated=source.positive is not None)
+        positive = stated_positive(estimator.pos_label, own, is_stated=source.positive is not None)
+        classes: dict[Any, Any] = dict(zip(data.target_names, data.classes.tolist(), strict=True))
+        found.pos_label = classes.get(positive, positive)
         given |= {name: _values(columns, names) for name, names in named.items() if names}
         given |= {name: reader.part(name, given[name]) for name in PARTS if given.get(name) is not None}
     groups = data.sensitive or None

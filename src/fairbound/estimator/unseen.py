@@ -265,11 +265,11 @@ class Outlook:
                 again,
                 status=again.status if reached else choose_status(kept, converged=False, locally_infeasible=False),
                 assessment=kept,
-                conflicts=[],
-                history=[*found.history, *again.history],
+                conflicts=(),
+                iterations=[*found.iterations, *again.iterations],
                 seconds=found.seconds + again.seconds,
-                evaluations=found.evaluations + again.evaluations,
-                value_evaluations=found.value_evaluations + again.value_evaluations,
+                passes=found.passes + again.passes,
+                value_passes=found.value_passes + again.value_passes,
                 solver=result.solver,
             )
         cost = accuracy - self._accuracy(decided)

@@ -176,7 +176,7 @@ def _grid(sums: NDArray[np.float64]) -> Grid:
 
 def _history(result: TrainingResult) -> dict[str, list[float]]:
     names = ("accuracy", "loss", "exact_violation", "surrogate_violation")
-    return {name: [round(row[name], 6) for row in result.history] for name in names}
+    return {name: [round(row[name], 6) for row in result.iterations] for name in names}
 
 
 def _forget_peak() -> None:

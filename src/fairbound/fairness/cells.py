@@ -40,6 +40,9 @@ Floats = NDArray[np.float64]
 
 Combine = Literal["each", "intersection", "both"]
 
+OVERALL = "overall"
+"""The name of everyone, as a group and in the text of a limit."""
+
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
@@ -331,11 +334,18 @@ class Cells:
         weighted = np.asarray(values, dtype=np.float64) * self._times(self.weights)[:, None]
         return np.stack([np.bincount(self.index, column, self.n_cells) for column in weighted.T], axis=1)
 
+    @cached_property
+    def everyone(self) -> Grouping:
+        """Return the grouping whose one group has all rows, also those whose group is unknown."""
+        return Grouping(OVERALL, (OVERALL,), np.ones((2, len(self.totals) // self.n_labels)))
+
     def grouping(self, name: str) -> Grouping:
         """Return the grouping of that name; raise an error that lists the known names if it is unknown."""
         for grouping in self.groupings:
             if grouping.name == name:
                 return grouping
+        if name == OVERALL:
+            return self.everyone
         known = ", ".join(repr(grouping.name) for grouping in self.groupings) or "none"
         raise ValueError(f"Unknown sensitive column {name!r}. Known: {known}.")
 

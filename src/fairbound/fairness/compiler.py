@@ -114,6 +114,10 @@ class Compiler:
             )
 
     def _groupings(self, constraint: Constraint) -> list[Grouping]:
+        if constraint.concerns_everyone(grouped=bool(self.cells.groupings)):
+            return [self.cells.everyone]
+        if not self.cells.groupings:
+            raise ValueError(f"{constraint} needs groups: pass sensitive_features.")
         if constraint.columns is None:
             groupings = list(self.cells.groupings)
             wanted = constraint.reference if constraint.reference is not None else constraint.group

@@ -16,6 +16,7 @@ from typing import Any
 
 from fairbound._errors import InputError
 from fairbound._words import lookup
+from fairbound.fairness.cells import OVERALL
 from fairbound.fairness.decisions import MarginKind
 from fairbound.fairness.measures import Measure, resolve_measure
 from fairbound.fairness.rates import QUOTIENT_RATES, RATES
@@ -42,7 +43,8 @@ class Constraint:
         without a limit.
     measure : str or Measure
     against : {"pairwise", "overall"}
-        Compare each group with every other group, or with everyone.
+        Compare each group with every other group, or with everyone.  For a limit on a rate itself, "overall" means the
+        rate of everyone, whatever the group; so does a limit on a rate where there are no groups.
     reference : group, optional
         Compare each group with this one instead.
     group : group, optional
@@ -129,8 +131,11 @@ class Constraint:
     def _check_comparison(self, measure: Measure) -> None:
         if self.reference is not None and self.against == "overall":
             raise ValueError(f'{measure.name}: give against="overall" or reference={self.reference!r}, not both.')
-        if measure.comparison == "value" and (self.reference is not None or self.against == "overall"):
-            raise ValueError(f"{measure.name} is a group's own rate: it takes group=, but not against= or reference=.")
+        if measure.comparison == "value" and self.reference is not None:
+            raise ValueError(f"{measure.name} is a group's own rate: it takes group=, but not reference=.")
+        named = "group=" if self.group is not None else "columns=" if self.columns is not None else ""
+        if measure.comparison == "value" and self.against == "overall" and named:
+            raise ValueError(f'{measure.name}: against="overall" is the rate of everyone; leave {named} out.')
         if measure.comparison == "covariance" and self.reference is not None:
             raise ValueError(f"{measure.name} compares each group with everyone, so it does not take reference=.")
         if self.against == "overall" and not measure.overall:
@@ -196,6 +201,17 @@ class Constraint:
         lower, upper = self.limits
         return lower - KEPT_TOLERANCE <= value <= upper + KEPT_TOLERANCE
 
+    def concerns_everyone(self, *, grouped: bool) -> bool:
+        """Return whether this limits the rate of everyone; `grouped` says whether the rows have groups.
+
+        >>> limit = Constraint((None, 0.1), measure="selection_rate")
+        >>> limit.concerns_everyone(grouped=True), limit.concerns_everyone(grouped=False)
+        (False, True)
+        """
+        if resolve_measure(self.measure).comparison != "value":
+            return False
+        return self.against == "overall" or not (grouped or self.columns or self.group is not None)
+
     @property
     def name(self) -> str:
         """Return the name of the measure."""
@@ -226,7 +242,10 @@ class Constraint:
         column = f"({', '.join(_quote_if_needed(name, ',()') for name in self.columns)})" if self.columns else ""
         group = f"[{_quote_if_needed(self.group, '[]')}]" if self.group is not None else ""
         other = f" against {_quote_if_needed(self.reference)}" if self.reference is not None else ""
-        other = other or (" against overall" if self.against == "overall" else "")
+        if self.against == "overall" and measure.comparison == "value":
+            group = f"[{OVERALL}]"
+        elif self.against == "overall":
+            other = f" against {OVERALL}"
         if self.classes is not None:
             listed = ", ".join(_quote_if_needed(label, ",") for label in self.classes)
             other += f" for class{'es' if len(self.classes) > 1 else ''} {listed}"

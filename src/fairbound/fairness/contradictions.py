@@ -60,6 +60,8 @@ def _share_a_quantity(first: Constraint, second: Constraint) -> bool:
 
 
 def _share_a_group(first: Constraint, second: Constraint) -> bool:
+    if first.against != second.against:
+        return False  # one is the rate of everyone
     if first.group is None and second.group is None:
         return _meet(first.columns, second.columns)
     if first.group is not None and second.group is not None:

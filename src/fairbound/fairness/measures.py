@@ -190,18 +190,20 @@ MEASURES: dict[str, Measure] = {
     )
 }
 
-NAMES_IN_FAIRLEARN = {
+OTHER_NAMES = {
     "demographic_parity_ratio": "disparate_impact",
     "demographic_parity_difference": "demographic_parity",
     "equal_opportunity_ratio": "equal_impact",
     "equal_opportunity_difference": "equal_opportunity",
     "equalized_odds_difference": "equalized_odds",
+    "recall": "true_positive_rate",
 }
-"""What fairlearn calls the same measures; limits and audits may use these names, too."""
+"""What fairlearn and scikit-learn call the same measures; limits and audits may use these names, too."""
 
 
 def resolve_measure(measure: str | Measure) -> Measure:
     """Return the measure of that name, or the `Measure` itself."""
     if isinstance(measure, Measure):
         return measure
-    return lookup(MEASURES, NAMES_IN_FAIRLEARN.get(measure, measure), "measure")
+    known = OTHER_NAMES.get(measure, measure) if isinstance(measure, str) else measure
+    return lookup(MEASURES, known, "measure")

@@ -31,7 +31,7 @@ from fairbound.training.passes import Passes, open_journal, present_processes, r
 from fairbound.training.phases import PHASES
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.regularizers import L2, LinearTerm, SmoothedL1, SquaredMeasure, as_regularizers
-from fairbound.training.result import TrainingResult, assess_now, choose_status
+from fairbound.training.result import FitRecord, TrainingResult, assess_now, choose_status
 from fairbound.training.rows import MatrixRows, Rows
 from fairbound.training.support import RateSupport, rates_on_a_handful
 from fairbound.training.sweep import SweepTotals
@@ -67,6 +67,7 @@ __all__ = [
     "Batch",
     "Chunk",
     "Effort",
+    "FitRecord",
     "FitSeries",
     "Frontier",
     "FrontierPoint",

@@ -171,12 +171,12 @@ class FitSeries:
             status=choose_status(assessment, converged=False, locally_infeasible=False),
             assessment=assessment,
             parameters=self.problem.current(),
-            history=[*stricter.history, *looser.history],
-            conflicts=[],
+            iterations=[*stricter.iterations, *looser.iterations],
+            conflicts=(),
             multipliers=None,
-            kkt=None,
-            evaluations=stricter.evaluations + looser.evaluations,
-            value_evaluations=stricter.value_evaluations + looser.value_evaluations,
+            kkt_residual=None,
+            passes=stricter.passes + looser.passes,
+            value_passes=stricter.value_passes + looser.value_passes,
             stopped=stricter.stopped or looser.stopped,
         )
 

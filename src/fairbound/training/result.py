@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from fairbound.sqp import KKTResiduals, Status
+from fairbound.sqp import Status
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.chunks import Floats
 from fairbound.training.problem import TrainingProblem
@@ -16,58 +16,75 @@ from fairbound.training.rows import Rows
 History = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class TrainingResult:
-    """The result of training; the model holds the parameters that `assessment` describes.
+@dataclass(frozen=True, kw_only=True)
+class FitRecord:
+    """What a solver says about a fit, in plain values: a part of the results of training and of an estimator.
 
     Attributes
     ----------
     status : Status
+    conflicts : tuple of str
+        If no model was found that keeps every limit: the comparisons that are hardest to keep together.
+    solver : str
+        "stochastic" or "quasi-newton".
+    passes : int
+        Passes over the training rows with gradients, if the solver makes whole passes.
+    value_passes : int
+        Passes without gradients.
+    seconds : float
+        The time of the whole fit.  That of an estimator has also encoding, the base and the forecast.
+    least_loss : float or None
+        The least loss found under the limits.  The returned model may have up to 5% more, and better accuracy.
+    kkt_residual : float or None
+        The largest residual of the optimality conditions at the model with that loss, for the problem with surrogates
+        in place of decisions (see "The solver" in the documentation).  None if it was not computed.
+    iterations : list of dict
+        The numbers of each iteration, or epoch.
+    """
+
+    status: Status
+    conflicts: tuple[str, ...] = ()
+    solver: str = "stochastic"
+    passes: int = 0
+    value_passes: int = 0
+    seconds: float
+    least_loss: float | None = None
+    kkt_residual: float | None = None
+    iterations: History = field(default_factory=list, repr=False)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields of this part of a result."""
+        return {each.name: getattr(self, each.name) for each in fields(FitRecord)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult(FitRecord):
+    """The result of training: a `FitRecord`, and the model, whose problem has these parameters.
+
+    Attributes
+    ----------
     assessment : Assessment
         Assessment of the returned model.
     parameters : array
         Flat parameters of the returned model.
-    history : list of dict
-        One row per epoch or iteration.
-    conflicts : list of str
-        If no model keeps all limits: the limits that exclude each other.
     multipliers : array of shape (m,), or None
         Positive at upper bounds, negative at lower ones.  None for a model between two others, whose multipliers are
         prices of their limits.
-    seconds : float
-    solver : str
-        "stochastic" or "quasi-newton".
-    evaluations, value_evaluations : int
-        Passes over all rows with and without gradients, if the solver makes whole passes.
     stopped : bool
         Whether a callback ended the solve.
     free : Assessment or None
         Assessment of the model without limits, if the fit trained one.
-    least_loss : float or None
-        The least loss found under the limits; the returned model may have a larger loss and be more accurate.
-    kkt : KKTResiduals or None
-        Residuals of the optimality conditions at the model with the least loss.  They are those of the surrogate
-        problem at full scale, with the multipliers that make the gradient smallest.  None if they were not computed.
     final : Assessment or None
         From `train`: the assessment of the last iterate, which need not be the returned model.
     free_parameters : array or None
         Flat parameters of the model without limits.
     """
 
-    status: Status
     assessment: Assessment
     parameters: Floats = field(repr=False)
-    history: History = field(repr=False)
-    conflicts: list[str]
     multipliers: Floats | None = field(repr=False)
-    seconds: float
-    solver: str = "stochastic"
-    evaluations: int = 0
-    value_evaluations: int = 0
     stopped: bool = False
     free: Assessment | None = field(default=None, repr=False)
-    least_loss: float | None = None
-    kkt: KKTResiduals | None = None
     final: Assessment | None = None
     free_parameters: Floats | None = field(default=None, repr=False)
 
@@ -95,7 +112,7 @@ def choose_status(assessment: Assessment, converged: bool, locally_infeasible: b
     return Status.CONVERGED if converged else Status.FEASIBLE
 
 
-def name_conflicts(problem: TrainingProblem, multipliers: Floats, assessment: Assessment) -> list[str]:
+def name_conflicts(problem: TrainingProblem, multipliers: Floats, assessment: Assessment) -> tuple[str, ...]:
     """Return the constraints that conflict, one row for each, the most violated first.
 
     A constraint takes part if one of its rows is violated, is within 0.005 of its bound, or has a multiplier that is
@@ -109,4 +126,4 @@ def name_conflicts(problem: TrainingProblem, multipliers: Floats, assessment: As
     for j in np.argsort(-excess, kind="stable").tolist():
         if (excess[j] > -5e-3 or has_multiplier[j]) and system.rows[j].constraint not in named:
             named[system.rows[j].constraint] = j
-    return [system.rows[j].text for j in named.values()]
+    return tuple(system.rows[j].text for j in named.values())

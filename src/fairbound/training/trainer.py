@@ -95,13 +95,13 @@ def train(
     infeasible = record.locally_infeasible and not chosen.kept and not constant_is_feasible(problem, rows)
     status = choose_status(chosen, converged, infeasible)
     return TrainingResult(
-        status,
-        chosen,
-        problem.current(),
-        history,
-        name_conflicts(problem, record.multipliers, chosen) if status is Status.INFEASIBLE else [],
-        record.multipliers,
-        time.perf_counter() - started,
+        status=status,
+        assessment=chosen,
+        parameters=problem.current(),
+        iterations=history,
+        conflicts=name_conflicts(problem, record.multipliers, chosen) if status is Status.INFEASIBLE else (),
+        multipliers=record.multipliers,
+        seconds=time.perf_counter() - started,
         final=final,
     )
 
