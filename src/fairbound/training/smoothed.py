@@ -108,17 +108,11 @@ class SmoothedProgram:
 
     def values(self, w: Array) -> tuple[float, Array]:
         """Return f and c at w, without derivatives."""
-        f, c, _ = self.assess(w)
-        return f, c
-
-    def assess(self, w: Array) -> tuple[float, Array, Assessment]:
-        """Return f, c and the assessment of the decisions at w."""
         self.value_evaluations += 1
         self.problem.assign(w)
         sweep = self.problem.sweep(self.rows, gradients=False)
         penalty = self.problem.regularize(self.rows, sweep)[0]
-        c = self.problem.constraint_values(self.rows, sweep)
-        return sweep.objective + penalty, c, assess(self.problem, self.rows, sweep, sweep.loss + penalty)
+        return sweep.objective + penalty, self.problem.constraint_values(self.rows, sweep)
 
     def at(self, w: Array) -> tuple[Assessment, float | None, Evaluation]:
         """Return the assessment, the smoothed error and the evaluation at one of the last two points evaluated."""
