@@ -87,6 +87,6 @@ def rates_on_a_handful(found: Assessment, free: Assessment | None) -> list[RateS
         numbers = np.rint(per_weight * np.stack([selected, rows, before], axis=1)).astype(int).tolist()
         supports += [
             RateSupport(block.rate.__name__, block.grouping.name, group, *each)
-            for group, each in zip(block.grouping.groups, numbers, strict=True)
+            for group, each in zip(block.grouping.groups, numbers, strict=False)  # the last number may be of all rows
         ]
     return [each for each in supports if each.fell_to_a_handful]
