@@ -36,6 +36,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
+from fairbound.estimator.monotone import check_slope
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import (
     Parameters,
@@ -273,6 +274,8 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
+        if self.base is not None:
+            check_slope(self.model, self.base.monotone)
         reached = None
         if self.stakes is not None:
             reached = self.stakes.reached(self.objective.text, result.assessment, result.free)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairbound._words import group_text
 from fairbound.fairness import (
     GroupSums,
     RateFunction,
@@ -63,8 +64,8 @@ class RateSupport:
 
     def __str__(self) -> str:
         return (
-            f"The {self.rate.replace('_', ' ')} of {self.group!s} ({self.grouping}) rests on {self.selected} selected "
-            f"rows of {self.rows}; without limits {self.selected_without_limits} were selected."
+            f"The {self.rate.replace('_', ' ')} of {group_text(self.group)} ({self.grouping}) rests on {self.selected} "
+            f"selected rows of {self.rows}; without limits {self.selected_without_limits} were selected."
         )
 
 
