@@ -16,6 +16,7 @@ from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
+from fairbound.estimator.strata import read_strata
 from fairbound.estimator.targets import read_labels, read_weights
 from fairbound.fairness import Division, as_constraints, refuse_contradictions
 
@@ -238,4 +239,5 @@ def _read_groups(
         groups = read_groups(sensitive_features, inputs.n_rows)
     else:
         return None
-    return name_missing(groups) if params.groups.missing == "group" else groups
+    groups = name_missing(groups) if params.groups.missing == "group" else groups
+    return groups | read_strata(as_constraints(params.constraints), inputs, groups)

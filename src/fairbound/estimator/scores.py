@@ -236,7 +236,7 @@ def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any =
     found = fit_scores(params, data, cells, fitted_encoder(params, data), seed, stacklevel=2)
     if found is None:
         raise InputError("There is no base to score the rows.", "Give {base=}.")
-    return found.completed(data.inputs, data.positions).as_given()
+    return found.completed(inputs, data.positions).as_given()  # rows of weight 0 are not among the training rows
 
 
 def moved_columns(model: Any, Z: Any, base: BaseScores, names: Sequence[str], encoder: Any) -> dict[str, float]:
