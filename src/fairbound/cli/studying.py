@@ -178,7 +178,7 @@ def run_study(study: Study, output: Output, saved: Checkpoint | None = None) -> 
 
 
 class Checkpoint:
-    """The journal of a run, a file beside its folder.  If the context ends without an error, the file is removed.
+    """The journal of a run, beside its folder.  If the context ends without an error, the journal is removed.
 
     Parameters
     ----------

@@ -134,7 +134,9 @@ class Fitting:
             )
         )
         self.Z = model_inputs(self.model, self.Z)
-        self.loss_weights = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
+        self.loss_weights = self.data.loss_weights
+        if params.loss.class_weight is not None:
+            self.loss_weights = self.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
         self.objective = Objective.of(params.objective)
         self.objective.check(cells.n_labels, params.loss.class_weight)
         self.stakes: Stakes | None = None

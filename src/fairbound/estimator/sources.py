@@ -98,8 +98,9 @@ def from_source(
         found.pos_label = classes.get(positive, positive)
         given |= {name: _values(columns, names) for name, names in named.items() if names}
         given |= {name: reader.part(name, given[name]) for name in PARTS if given.get(name) is not None}
-    groups = data.sensitive or None
-    result = getattr(found, method)(inputs, labels, sensitive_features=groups, sample_weight=data.weight, **given)
+    groups, weight = data.sensitive or None, data.weight
+    del data, columns, reader  # what the fit does not need must not take memory meanwhile
+    result = getattr(found, method)(inputs, labels, sensitive_features=groups, sample_weight=weight, **given)
     return found, result
 
 

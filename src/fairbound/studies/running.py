@@ -70,7 +70,7 @@ def study(
     callback : function of a dictionary, optional
         Called with every row of the history; "stage" names the model.  If it returns True, training ends early.
     resume : path, optional
-        A file for the journal of the run, as for `ConstrainedClassifier.fit`.
+        A folder for the journal of the run, as for `ConstrainedClassifier.fit`.
     **settings
         How the models are trained and tested: the fields of `StudyChoices`.
 
