@@ -39,7 +39,8 @@ def quota_of(stated: Any, cells: Cells) -> Quota | None:
 
 def quota_in_words(quota: Quota, cells: Cells, found: Assessment) -> str:
     """Return how many rows are selected, and how many were left out because their scores are equal."""
-    wanted, selected = round(quota.share * cells.n_rows, 6), found.selected_share * cells.n_rows
+    share = float(found.counts[:, 0].sum() / cells.totals.sum())
+    wanted, selected = round(quota.share * cells.n_rows, 6), share * cells.n_rows
     said = f"The threshold follows the quota: {selected:,.6g} of {cells.n_rows:,} rows are selected"
     if selected > wanted - 1.0 + 1e-9:
         return f"{said}. On other rows it selects as many as lie above it."
