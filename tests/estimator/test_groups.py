@@ -111,14 +111,22 @@ def test_warnings_point_to_the_line_of_the_user():
     assert {each.filename for each in (*found, *more, *encoding)} == {__file__}
 
 
+def test_groups_are_columns_of_x_and_others():
+    """The columns named in `sensitive_columns` are groups besides those that `fit` gets."""
+    frame, y = people()
+    limits, apart = ["disparate_impact(sex) >= 0.8", "disparate_impact(race) >= 0.8"], frame[["race"]]
+    both = quick(limits, sensitive_columns="sex").fit(frame.drop(columns="race"), y, sensitive_features=apart)
+    expected = quick(limits).fit(frame.drop(columns=["sex", "race"]), y, sensitive_features=frame[["sex", "race"]])
+    assert both.encoded_names_ == expected.encoded_names_
+    assert both.result_.limits == expected.result_.limits
+
+
 def test_misspelt_and_contradictory_columns():
     frame, y = people()
     with refused("sensitive_columns=", "'sxe'", "Did you mean 'sex'?"):
         quick("disparate_impact >= 0.8", sensitive_columns="sxe").fit(frame, y)
     with refused("sensitive_features=", "'gender'"):
         quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features="gender")
-    with pytest.raises(ValueError, match="sensitive_columns= and sensitive_features= are both given"):
-        quick("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame, y, sensitive_features=frame["sex"])
     with refused("All columns of X are groups"):
         quick("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame[["sex"]], y)
     with pytest.raises(ValueError, match="sensitive_columns= names no column"):

@@ -56,7 +56,7 @@ from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook
 from fairbound.estimator.watched import Watched, present_logits, validation_loss, watched_columns
 from fairbound.evaluation import Forecast
-from fairbound.fairness import Constraint, as_constraints, decide, decision_indicators
+from fairbound.fairness import Constraint, decide, decision_indicators
 from fairbound.training import (
     Assessment,
     Effort,
@@ -91,7 +91,7 @@ class Fitting:
         processes = passes.processes
         data, cells, own = with_cells(params, data, processes)
         self.data, self.classes = data, joined_classes(data, processes)
-        self.constraints = as_constraints(params.constraints)
+        self.constraints = params.constraints
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
