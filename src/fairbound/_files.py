@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from fairbound._words import did_you_mean
 
@@ -30,7 +30,7 @@ _KINDS = (
 
 
 class UnfitFileError(ValueError):
-    """A file is of the wrong kind, too large, or not the strict JSON of `parse_json`; the message says which."""
+    """A file is of the wrong kind or too large; the message says which."""
 
 
 def existing_file(path: str | os.PathLike[str]) -> Path:
@@ -83,38 +83,6 @@ def _check_kind(found: os.stat_result) -> None:
 
 def _kind(found: os.stat_result) -> str:
     return next((name for test, name in _KINDS if test(found.st_mode)), "something else")
-
-
-def parse_json(data: bytes) -> Any:
-    """Parse JSON more strictly than `json.loads`: no NaN, and no repeated names in an object.
-
-    >>> parse_json(b'{"a": [1, 2.5, null]}')
-    {'a': [1, 2.5, None]}
-    >>> parse_json(b'{"a": 1, "a": 2}')
-    Traceback (most recent call last):
-    ...
-    fairbound._files.UnfitFileError: it is not JSON (an object has the same name twice)
-    """
-    try:
-        return json.loads(data.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        raise UnfitFileError(f"it is not JSON ({error})") from error
-
-
-def read_json(path: str | os.PathLike[str], largest: int) -> Any:
-    """Return the value of a JSON file; see `read_bytes` and `parse_json`."""
-    return parse_json(read_bytes(path, largest))
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number in JSON")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("an object has the same name twice")
-    return found
 
 
 def begins_with(path: Path, mark: bytes, within: int = 4096) -> bool:

@@ -201,7 +201,7 @@ def test_strange_names_are_printed_as_they_are(fairbound, tmp_path):
     found = fairbound("train", "loans.csv", *given, "--out", "run")
     assert found.code == 0
     assert "Groups: [red]<script>." in found.stdout
-    assert "selection rate, [bold]female" in found.stdout
+    assert "\n  [bold]female " in found.stdout
     assert "<script>." not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 

@@ -137,6 +137,10 @@ def test_the_report_is_made_anew(fairbound, run, tmp_path):
     assert (run / "report.html").read_text(encoding="utf-8") == first
     assert fairbound("report", "run", "--format", "markdown", "--out", "CARD.md", "--quiet").stdout == ""
     assert (tmp_path / "CARD.md").read_text(encoding="utf-8") == (run / "model-card.md").read_text(encoding="utf-8")
+    assert fairbound("report", "run", "--format", "new-jersey").stdout == "Written to run/new-jersey.md.\n"
+    assert (run / "new-jersey.md").read_text(encoding="utf-8").startswith("# Disparate impact in three steps")
+    (run / "new-jersey.md").write_text("filled in", encoding="utf-8")
+    assert "new-jersey.md exists already" in fairbound("report", "run", "--format", "new-jersey").sentence
     shown = json.loads(fairbound("report", "run/summary.json", "--out", "page.html", "--json").stdout)
     assert shown["summary"]["schema"] == "fairbound.summary"
 
@@ -149,6 +153,7 @@ def test_bad_runs_are_one_sentence(fairbound, run, tmp_path):
 
     assert says(refused("rin"), "no folder rin", "'run'?")
     assert "run/model has no summary.json" in refused("run/model")
+    assert "run has no search.json" in refused("run", "--format", "colorado", "--alternatives", "run")
     assert "--format 'pdf' must be one of" in refused("run", "--format", "pdf")
     assert "CARD.md exists already" in refused("run", "--out", (tmp_path / "CARD.md").write_text("x") and "CARD.md")
     summary = run / "summary.json"

@@ -41,13 +41,13 @@ def repeated(*values):
         ("v", [*repeated("1", "2", "3")[1:], "forty"], "category", "59 of 60 values are numbers", "'forty'", "missing"),
         ("v", [f"name {place}" for place in range(ROWS)], "category", "60 different values", "'name 0'", "ignore"),
         *(
-            ("day", repeated(*days), "category", "3 dates", f"'{days[0]}'", "ignore")
-            for days in (
-                ("2024-01-31", "2024-02-01", "2024-12-24"),
-                ("2024-01-31 10:00", "2024-02-01T11:30:00Z", "2024-12-24"),
-                ("31.1.2024", "1.2.2024", "24.12.2024"),
-                ("1/31/24", "2/1/24", "12/24/24"),
-                ("31 Jan 2024", "1 Feb 2024", "24 December 2024"),
+            ("day", repeated(*days), "category", "3 dates", f"'{days[0]}'", option)
+            for option, *days in (
+                ("dates", "2024-01-31", "2024-02-01", "2024-12-24"),
+                ("dates", "2024-01-31 10:00", "2024-02-01T11:30:00Z", "2024-12-24"),
+                ("dates", "31.1.2024", "1.2.2024", "24.12.2024"),
+                ("ignore", "1/31/24", "2/1/24", "12/24/24"),
+                ("ignore", "31 Jan 2024", "1 Feb 2024", "24 December 2024"),
             )
         ),
     ],
@@ -57,6 +57,10 @@ def test_what_is_said(tmp_path, name, values, kind, words, example, option):
     assert (found.column, found.kind, found.option) == (name, kind, option)
     assert words in found.remark
     assert found.example.startswith(example)
+    if option == "dates":
+        (found,) = read(tmp_path / "t.csv", values, name, dates=name).taken()
+        assert (found.kind, found.option) == ("number", "categorical")
+        return
     changed = {"ignore": {"ignore": name}, "categorical": {"categorical": name}, "missing": {"missing": ["forty"]}}[
         option
     ]

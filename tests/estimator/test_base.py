@@ -27,7 +27,7 @@ from tests.estimator.helpers import quick, toy
 
 from fairbound import Base, ConstrainedClassifier, DemographicParity, Training, TrainingProblem, certify
 from fairbound._errors import LimitWarning
-from fairbound.estimator import FitResult
+from fairbound.estimator import FitResult, cross_fitted_scores
 from fairbound.estimator.correction import ScoreScale
 from fairbound.estimator.folds import deal_folds
 from fairbound.estimator.models import starting_linear
@@ -827,3 +827,14 @@ def test_onnx_holds_only_some_bases(tmp_path):
     clf = brief(base=KNeighborsClassifier()).fit(X, y, sensitive_features=group)
     with pytest.raises(ValueError, match="KNeighborsClassifier cannot be written as ONNX"):
         clf.to_onnx(tmp_path / "model.onnx")
+
+
+def test_rows_of_weight_zero_have_cross_fitted_scores():
+    X, y, _ = toy(200)
+    weight = np.where(np.arange(200) % 5 == 0, 0.0, 1.0)
+    model = ConstrainedClassifier(base=Base(LogisticRegression(), cv=3, ensemble=True), random_state=0)
+    scores = cross_fitted_scores(model, X, y, weight)
+    used = weight > 0
+    assert scores.shape == (200,)
+    assert np.isfinite(scores).all()
+    assert np.array_equal(scores[used], cross_fitted_scores(model, X[used], y[used]))

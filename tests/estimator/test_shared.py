@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -234,12 +235,38 @@ def test_a_shared_fit_that_was_killed_ends_with_the_same_model(tmp_path, setting
         whole = facts(fitted(parts[rank], resume=Passes(journal, Processes.present()), **settings))
         if journal is not None:
             journal.close()
-            os.truncate(path, path.stat().st_size // 2)
+            for number in range(len(os.listdir(path)) // 2, len(os.listdir(path))):
+                (path / str(number)).unlink()
         torch.distributed.barrier()
         again = facts(fitted(parts[rank], resume=path, **settings))
         return np.array_equal(whole[0], again[0]), path.exists()
 
     assert in_processes(2, work)[0] == (True, False)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_sample_of_many_rows_is_that_of_one_process(tmp_path, kind):
+    """Shares follow each other in the source, so a sample by places has the same rows."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import csv, parquet
+
+    draw, n = np.random.default_rng(3), 30_000
+    group = draw.choice(["a", "b"], n, p=[0.7, 0.3])
+    X = draw.normal(size=(n, 3)) + 0.5 * (group == "b")[:, None]
+    y = (X.sum(axis=1) + 2 * draw.normal(size=n) > 0.5).astype(int)
+    table = pa.table({**{f"x{place}": X[:, place] for place in range(3)}, "group": group, "y": y})
+    file = tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        csv.write_csv(table, file)
+    else:
+        parquet.write_table(table, file, row_group_size=2000)
+
+    def work(_):
+        model = ConstrainedClassifier(LIMIT, training=replace(SHORT, forecast=False))
+        return parameters(model.fit(Source(file, scratch=tmp_path), "y", sensitive_features="group"))
+
+    (whole,) = in_processes(1, work)
+    assert all(np.array_equal(found, whole) for found in in_processes(2, work))
 
 
 def test_processes_share_the_row_groups_of_a_file(tmp_path):

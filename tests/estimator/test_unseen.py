@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, Groups, load
@@ -193,7 +194,8 @@ def test_a_margin_tightens_the_limit_and_the_forecast_agrees():
     assert result.limits[0].limit == LIMIT  # as asked
     assert result.limits[0].reached > plain.limits[0].reached + 0.02
     assert result.margin.probability == 0.9
-    assert result.margin.reached
+    assert not result.margin.dropped
+    assert result.margin.most > 0.9
     assert 0.01 < result.margin.limits[0].most < 0.2
     assert "was trained with a margin of" in str(result)
     assert FitResult.from_dict(result.to_dict()).margin == result.margin
@@ -222,9 +224,10 @@ def test_a_margin_that_cannot_be_reached_is_reported():
     result = clf.result_
     assert result.kept
     assert result.forecast.holds < 0.89
-    said = result.about_new_rows
-    assert f"a probability of 99%, but these rows allow {100 * result.forecast.holds:.0f}% only" in " ".join(said)
-    assert result.margin.limits[0].most <= 0.03
+    assert "There is no margin: even the largest one gives a probability of" in " ".join(result.about_new_rows)
+    plain = clone(clf).set_params(margin=None).fit(X, y, sensitive_features=group)
+    assert (plain.predict(X) == clf.predict(X)).all()  # nothing is paid for nothing
+    assert result.margin.limits[0].most == 0.0
 
 
 @pytest.mark.parametrize(
@@ -304,7 +307,7 @@ def test_a_margin_does_not_lose_limits_that_are_kept_without_it():
     )
     assert plain.result_.kept  # else there is no test
     assert found.result_.kept
-    assert not found.result_.margin.reached
+    assert found.result_.margin.probability == 0.95
     selected = [found.predict(X)[group == each].mean() for each in range(4)]
     assert 0.3 <= min(selected) <= max(selected) <= 0.45
 

@@ -503,7 +503,7 @@ def test_no_constraints_are_a_system_without_rows():
             "demographic_parity <= 0.1",
             [0, 1, 0, 1],
             None,
-            r"Constraints need groups: pass sensitive_features\.",
+            r"needs groups: pass sensitive_features\.",
         ),
         (
             "demographic_parity(race) <= 0.1",

@@ -9,6 +9,7 @@ import pytest
 from tests.report.example import law_summary
 
 from fairbound._json import plain
+from fairbound.report import DOCUMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
 
@@ -16,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="ut
 def test_the_programs_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(programs) == 4
+    assert len(programs) == 5
     names: dict[str, object] = {}
     for program in programs:
         exec(compile(program, "report.md", "exec"), names)
@@ -26,11 +27,15 @@ def test_the_programs_run(tmp_path, monkeypatch):
         "summary.json",
     ]
     assert str(names["html"]).startswith("<!DOCTYPE html>")
+    assert str(names["sheet"]).startswith("# Disparate impact in three steps")
+    assert set(DOCUMENTS) == set(
+        re.findall(r"^\| `([a-z-]+)` \|", PAGE.split("## Documents")[1].split("## The")[0], re.M)
+    )
 
 
 def rows() -> dict[str, str]:
     found = {}
-    for keys, text in re.findall(r"^\| (`.+?`) \| (.+) \|$", PAGE, re.MULTILINE):
+    for keys, text in re.findall(r"^\| (`.+?`) \| (.+) \|$", PAGE.split("## The summary")[1], re.MULTILINE):
         found |= dict.fromkeys(re.findall(r"`(\w+)`", keys), text)
     return found
 

@@ -500,7 +500,7 @@ class TestBadInput:
 
     def test_limits_without_groups(self):
         data = make_data()
-        with pytest.raises(ValueError, match="Constraints need groups: pass sensitive_features"):
+        with pytest.raises(ValueError, match="needs groups: pass sensitive_features"):
             TrainingProblem(make_model(3), "hinge", "disparate_impact >= 0.8", Cells.build(data.y))
 
     def test_inputs_of_another_length(self):

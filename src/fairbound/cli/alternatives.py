@@ -29,6 +29,7 @@ def alternatives(
     baseline_prediction: str | None = None,
     baseline_score: str | None = None,
     threshold: float = 0.5,
+    lower_is_better: bool = False,
     choices: SearchChoices,
     output: Output,
 ) -> None:
@@ -55,7 +56,9 @@ def alternatives(
     baseline_score : COLUMN
         A column of scores to compare with.
     threshold : float
-        For --baseline-score alone: the least score that is selected.
+        For --baseline-score alone: the least score that is selected (with --lower-is-better, the largest).
+    lower_is_better : bool
+        A smaller --baseline-score is more favourable, as for scores of risk.
 
     Examples
     --------
@@ -89,7 +92,8 @@ def alternatives(
     with fresh_folder(out) as folder:
         with output.stage(f"Reading {source}"):
             columns = [name for name in (baseline_prediction, baseline_score) if name is not None]
-            given = _baseline(source, reading, baseline, baseline_prediction, baseline_score, threshold)
+            sign = -1.0 if lower_is_better else 1.0
+            given = _baseline(source, reading, baseline, baseline_prediction, baseline_score, threshold, sign)
             data = load(source, replace(reading, ignore=[*(reading.ignore or ()), *columns]), quiet=output.silent)
         search = AlternativeSearch(data, plan, given)
         search.command = output.command
@@ -117,6 +121,7 @@ def _baseline(
     prediction: str | None,
     score: str | None,
     threshold: float,
+    sign: float,
 ) -> Baseline | None:
     """Return the model or the columns to compare with; None if the baseline is one of the trained models."""
     from fairbound.studies import as_baseline, trained_rows
@@ -145,7 +150,9 @@ def _baseline(
     columns = store(held.learn(words=set() if prediction is None else {prediction})).columns
     return as_baseline(
         None if prediction is None else columns[prediction],
-        None if score is None else columns[score],
-        threshold,
-        name=f"the column {prediction!r}" if prediction is not None else f"the column {score!r}, from {threshold:g} on",
+        None if score is None else sign * columns[score],
+        sign * threshold,
+        name=f"the column {prediction!r}"
+        if prediction is not None
+        else f"the column {score!r}, {'from' if sign > 0 else 'up to'} {threshold:g}{' on' * (sign > 0)}",
     )

@@ -86,8 +86,11 @@ class ScoredOptions(JudgedOptions):
         The column of the decisions; not needed with --score.
     score : COLUMN
         The column of the scores; a larger score is more favourable.
+    lower_is_better : bool
+        A smaller score is more favourable, as for scores of risk; scores are shown with the other sign.
     threshold : float
-        For --score without --prediction: the least score selected; by default above the median.
+        For --score without --prediction: the least score selected (with --lower-is-better, the largest); by default
+        above the median.
     groups : str
         With several sensitive columns: the groups of each column (the default), their intersections, or both (the
         default of --format ll144).
@@ -95,6 +98,7 @@ class ScoredOptions(JudgedOptions):
 
     prediction: str | None = None  # type: ignore[assignment]  # a score may stand in for it
     score: str | None = None
+    lower_is_better: bool = False
     threshold: float | None = None
     groups: Literal["each", "intersection", "both"] | None = None  # type: ignore[assignment]  # depends on --format
 
@@ -186,6 +190,8 @@ def audit(
     from fairbound.cli.inputs import parse_limits, read_decisions
     from fairbound.cli.output import existing_rows, fresh_file
 
+    if reading.lower_is_better and reading.score is None:
+        raise ValueError("--lower-is-better is about scores; name their column with --score.")
     groups = reading.groups if reading.groups is not None else "both" if form == "ll144" else "each"
     _check_facts(form, facts)
     existing_rows(file)
@@ -195,12 +201,13 @@ def audit(
     from fairbound.evaluation import audit_tally, tally_decisions
 
     rows = read_decisions(file, reading, score=reading.score, memory=memory)
+    sign = -1.0 if reading.lower_is_better else 1.0
     tally, scores = tally_decisions(
         rows.y,
         rows.prediction,
         rows.sensitive,
-        score=rows.score,
-        threshold=reading.threshold,
+        score=None if rows.score is None else sign * rows.score,
+        threshold=None if reading.threshold is None else sign * reading.threshold,
         sample_weight=rows.weight,
         groups=groups,
         pos_label=rows.positive,
@@ -226,6 +233,8 @@ def audit(
         with fresh_file(out) as draft:
             _write(draft, page, out)
     _show_reading(output, rows.read_as)
+    if reading.lower_is_better:
+        output.text("A smaller score is more favourable, so scores are shown with the other sign.\n")
     output.text(str(found if tables is None else tables).rstrip())
     if tests is not None:
         output.text()

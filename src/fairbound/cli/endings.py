@@ -28,7 +28,7 @@ KEPT, NOT_KEPT, BAD_INPUT, DEFECT, NO_MEMORY = 0, 1, 2, 70, 71
 HUNG_UP, INTERRUPTED, CLOSED_PIPE, TERMINATED = 129, 130, 141, 143
 EXIT_CODES = {
     KEPT: "done, and every limit asked for is kept",
-    NOT_KEPT: "a limit is not kept, is not certified, or has raised an alarm",
+    NOT_KEPT: "a limit is not kept, is not certified, or has raised an alarm, or the model is of no use",
     BAD_INPUT: "bad input, or output that cannot be written: one sentence on standard error",
     DEFECT: "a defect of fairbound, with its traceback",
     NO_MEMORY: "not enough memory",

@@ -92,21 +92,6 @@ def load_parts(
     return data, held_out
 
 
-FOR_FILES = (
-    "positive",
-    "negative",
-    "multiclass",
-    "drop_unlabelled",
-    "weight",
-    "bands",
-    "missing",
-    "decimal",
-    "categorical",
-    "ignore",
-)
-"""Options that a known data set does not take."""
-
-
 def label_and_groups(name: str, reading: DescribingOptions) -> tuple[str, list[str]]:
     """Return the column of the label and the sensitive columns; raise an error if one of them is not named."""
     if reading.target is None:
@@ -167,8 +152,10 @@ def load(
         bands=parse_bands(reading.bands),
         missing=(*MISSING, *(reading.missing or ())),
         decimal=reading.decimal,
-        categorical=list(reading.categorical or ()),
-        ignore=list(reading.ignore or ()),
+        categorical=reading.categorical or (),
+        dates=reading.dates or (),
+        inputs=reading.inputs or (),
+        ignore=reading.ignore or (),
         delimiter=reading.delimiter,
         encoding=reading.encoding,
         memory=memory,
@@ -187,10 +174,11 @@ def load(
 
 
 def _known(name: str, reading: DescribingOptions, quiet: bool) -> Dataset:
+    from fairbound.cli.options import DescribingOptions
     from fairbound.data import load_dataset
 
-    for option in FOR_FILES:
-        if getattr(reading, option):
+    for option, value in vars(reading).items():
+        if option not in ("target", "sensitive", "data_dir") and value != vars(DescribingOptions())[option]:
             raise ValueError(
                 f"{name!r} is a known data set, and --{option.replace('_', '-')} is for files; leave it out."
             )

@@ -158,6 +158,10 @@ class DescribingOptions:
         Columns of numbers that are categories, such as codes.
     ignore : COLUMN...
         Columns to leave out, such as identifiers.
+    inputs : COLUMN...
+        Use these columns as inputs, and no others.
+    dates : COLUMN...
+        Columns of dates to read as numbers: days since 1970.
     delimiter : CHARACTER
         The character between the values of a text file.
     encoding : NAME
@@ -179,6 +183,8 @@ class DescribingOptions:
     categorical: list[str] | None = None
     max_categories: Annotated[int, Range(least=2)] = 50
     ignore: list[str] | None = None
+    inputs: list[str] | None = None
+    dates: list[str] | None = None
     delimiter: str | None = None
     encoding: str = "utf-8"
     data_dir: str | None = None
@@ -226,7 +232,7 @@ class JournalOptions:
     resume : bool
         Continue a run that was killed or interrupted, from its journal; begin if there is none.
     checkpoint : SECONDS
-        Least time between writes of the journal, a file beside --out that is removed at the end.
+        Least time between writes of the journal, a folder beside --out that is removed at the end.
     """
 
     resume: bool = False

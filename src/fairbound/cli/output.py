@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +80,11 @@ class Output:
             with _standard_output():
                 shown = visible(render(text, option_name), keep="\n")
                 self.console().print(Text(shown, style=style), soft_wrap=True)
+
+    def notes(self, notes: Iterable[str]) -> None:
+        """Print notes, a line for each."""
+        for note in notes:
+            self.text(f"Note: {note}")
 
     def tables(self, *tables: TextTable) -> None:
         """Print tables with aligned columns, and an empty line between two."""
@@ -282,6 +287,18 @@ def load_model(path: str) -> ConstrainedClassifier:
     if not (place / "model.json").is_file():
         raise FileNotFoundError(f"{place} has no model.json; give the folder that train has written.")
     return load(place)
+
+
+def file_of_run(run: str, name: str, command: str) -> Path:
+    """Return the file of this name in the folder of a run, or the file that is given itself."""
+    folder = Path(run)
+    path = folder if folder.is_file() else folder / name
+    if not path.is_file():
+        if folder.is_dir():
+            raise FileNotFoundError(f"{run} has no {name}; give a folder that {command} has written.")
+        beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
+    return path
 
 
 def refuse_existing(path: Path, option: str = "--out") -> None:

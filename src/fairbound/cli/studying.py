@@ -138,10 +138,11 @@ def write_study(
     with saved, fresh_folder(saved.out, replace=saved.replaces) as folder:
         with output.stage(f"Reading {source}"):
             data, held_out = load_parts(source, test_file, reading, quiet=output.silent, **how)
-        study = Study(data, settings, held_out=held_out)
+        study = Study(data, settings, held_out=held_out, command=output.command, name_of=option_name)
         output.text(study.describe())
         show_label(output, data)
         show_columns(output, data)
+        output.notes(study.remarks)
         write_lock(study.lock, folder)
         saved.interrupt = run_study(study, output, saved)
         if settings.bounds and study.interrupted and not study.frontier:
@@ -153,7 +154,6 @@ def write_study(
 
 def run_study(study: Study, output: Output, saved: Checkpoint | None = None) -> Interruptible:
     """Train the models of a study, and show the progress.  The first interrupt ends training with the best model."""
-    study.command, study.name_of = output.command, option_name
     if saved is not None:
         saved.begin(study)
     began, steps = time.perf_counter(), 0
@@ -178,7 +178,7 @@ def run_study(study: Study, output: Output, saved: Checkpoint | None = None) -> 
 
 
 class Checkpoint:
-    """The journal of a run, a file beside its folder.  If the context ends without an error, the file is removed.
+    """The journal of a run, beside its folder.  If the context ends without an error, the journal is removed.
 
     Parameters
     ----------
@@ -250,16 +250,25 @@ def show_frontier(output: Output, summary: Summary) -> None:
     output.text(GAIN)
 
 
-def show_notes(output: Output, summary: Summary) -> None:
-    """Print the notes, but not the last one: it says where the rows come from."""
-    for note in (*summary.rows_without_group(), *summary.notes[:-1]):
-        output.text(f"Note: {note}")
+MOST_NOTES = 6
+"""The largest number of notes after a run; the report has all."""
+
+
+def show_notes(output: Output, study: Study) -> None:
+    """Print what is to be expected on new rows, and the notes that were not printed before training."""
+    for line in study.about_new_rows:
+        output.text(line)
+    summary = study.summary
+    notes = [*summary.rows_without_group(), *summary.notes[len(study.remarks) : -1]]  # the last one names the file
+    output.notes(notes[:MOST_NOTES])
+    if len(notes) > MOST_NOTES:
+        output.text(f"Note: {len(notes) - MOST_NOTES} more are in report.html.")
 
 
 def exit_after(study: Study, saved: Checkpoint, *, kept: bool) -> NoReturn:
-    """Exit with the code for an interrupt, or for whether every limit is kept."""
+    """Exit with the code for an interrupt, or for whether every limit is kept by a model that is of use."""
     if study.interrupted:
         further = " The same command with --resume continues the run." if saved.path.exists() else ""
         complain(f"{saved.interrupt.word}: {saved.out} has {study.interruption}{further}")
         raise typer.Exit(exit_code(saved.interrupt.exception))
-    raise typer.Exit(KEPT if kept else NOT_KEPT)
+    raise typer.Exit(KEPT if kept and not study.summary.useless else NOT_KEPT)

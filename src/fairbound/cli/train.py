@@ -35,8 +35,8 @@ def train(
 
     Writes a folder with the model, its numbers (summary.json), the report (report.html) and a model card.
     Without --require it trains a model without limits, shows its rates by group, and suggests limits. The exit code is
-    1 if a limit is not kept on the training rows or on the held-out rows. With --confidence it is 1 if no model is
-    certified, or if the held-out rows refute a limit.
+    1 if a limit is not kept on the training rows or on the held-out rows, or if the model is no better than a constant
+    prediction. With --confidence it is 1 if no model is certified, or if the held-out rows refute a limit.
 
     Parameters
     ----------
@@ -95,27 +95,19 @@ def train(
 
 def _show(output: Output, study: Study, out: str) -> None:
     from fairbound.cli.studying import show_notes, suggest
+    from fairbound.report import in_short
     from fairbound.studies import summary_tables
 
     if output.silent:
         return
-    summary = study.summary
+    output.text(
+        "\n" + "\n".join([*in_short(study.summary), f"{study.result.status.value}: {study.result.message}", ""])
+    )
+    output.tables(*summary_tables(study.summary))
     output.text()
-    if summary.limits:
-        from fairbound.report import headline
-
-        output.text(headline(summary))
-        output.text(f"{study.result.status.value}: {study.result.message}")
-        output.text()
-    output.tables(*summary_tables(summary))
-    output.text()
-    for line in study.result.about_new_rows:
-        output.text(line)
-    if study.result.certified:
-        output.text(study.result.claim)  # if no model passed, the message says so
-    show_notes(output, summary)
+    show_notes(output, study)
     if not study.settings.limits:
-        suggest(output, summary)
+        suggest(output, study.summary)
     output.text(f"Written to {out}: model, summary.json, report.html, model-card.md, limits.lock.")
 
 
@@ -192,7 +184,7 @@ def frontier(
     study, found = write_study(source, Path(out), settings, reading, file, budget, saved, models=not no_models)
     output.text()
     show_frontier(output, study.summary)
-    show_notes(output, study.summary)
+    show_notes(output, study)
     files = "frontier.csv, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
@@ -200,22 +192,34 @@ def frontier(
 
 
 FORMATS = {"html": "report.html", "markdown": "model-card.md"}
+DOCUMENTS = Literal["annex-iv", "california", "colorado", "model-risk", "new-jersey"]
 
 
 @command("report")
-def report(run: str, *, out: str | None = None, form: Literal["html", "markdown"] = "html", output: Output) -> None:
-    """Write the report of a run from its summary.
+def report(
+    run: str,
+    *,
+    out: str | None = None,
+    form: Literal["html", "markdown"] | DOCUMENTS = "html",
+    alternatives: str | None = None,
+    output: Output,
+) -> None:
+    """Write the report of a run from its summary, or a document that a rule asks for.
 
-    The page is one self-contained file. --json prints the summary.
+    The page is one self-contained file. A document has what the run knows, and names the gaps that a person must fill:
+    annex-iv (EU AI Act), california (FEHA), colorado (10-1-1, NAIC), model-risk (SR 26-2), new-jersey (13:16). --json
+    prints the summary.
 
     Parameters
     ----------
     run : RUN
         A folder that train or frontier has written.
     out : FILE
-        The file to write; by default RUN/report.html is replaced.
+        The file to write; by default RUN/report.html is replaced, or a document is added.
     form : str
-        A web page, or a model card.
+        A web page, a model card (markdown), or a document.
+    alternatives : FOLDER
+        For documents: the search that fairbound alternatives has written.
 
     Examples
     --------
@@ -225,26 +229,26 @@ def report(run: str, *, out: str | None = None, form: Literal["html", "markdown"
       $ fairbound report model --out review.html
     The model card:
       $ fairbound report model --format markdown --out CARD.md
+    A sheet for New Jersey, with a search for alternatives:
+      $ fairbound report model --format new-jersey --alternatives search
     """
     from fairbound._json import plain
-    from fairbound._words import did_you_mean
-    from fairbound.cli.output import fresh_file
+    from fairbound.cli.output import file_of_run, fresh_file
 
-    folder = Path(run)
-    path = folder if folder.is_file() else folder / "summary.json"
-    if not path.is_file():
-        if folder.is_dir():
-            raise FileNotFoundError(f"{run} has no summary.json; give a folder that train or frontier has written.")
-        beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
-    from fairbound.report import NAMES, to_html, to_markdown
-    from fairbound.studies import read_summary
+    path = file_of_run(run, "summary.json", "train or frontier")
+    from fairbound.report import NAMES, to_document, to_html, to_markdown
+    from fairbound.studies import read_search, read_summary
 
     summary = read_summary(path)
-    page = to_html(summary) if form == "html" else to_markdown(summary)
-    place = Path(out) if out is not None else path.parent / FORMATS[form]
-    # The run's own pages are made from its summary, so they may be replaced.  Any other existing file may not.
-    with fresh_file(place, replace=out is None and path.name == NAMES["json"]) as file:
+    if form in FORMATS:
+        page = to_html(summary) if form == "html" else to_markdown(summary)
+    else:
+        found = None if alternatives is None else file_of_run(alternatives, "search.json", "alternatives")
+        page = to_document(summary, form, search=None if found is None else read_search(found))
+    place = Path(out) if out is not None else path.parent / FORMATS.get(form, f"{form}.md")
+    # The run's own pages are made from its summary, so they may be replaced.  A document may have been filled in.
+    own = out is None and path.name == NAMES["json"] and form in FORMATS
+    with fresh_file(place, replace=own) as file:
         file.write_bytes(as_utf8(page))
     output.text(f"Written to {place}.")
     output.result({"command": "report", "out": str(place), "summary": plain(summary)})

@@ -7,6 +7,7 @@ rows are read with it.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -63,28 +64,37 @@ class Batches(ABC):
 
     @abstractmethod
     def stored(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
-        """Yield tables of stored values in the order of the rows, each with the number of its first row."""
+        """Yield tables of stored values in the order of the rows, each with the number of its first row.
+
+        Rows of other processes may be left out.
+        """
 
     @abstractmethod
     def kind(self, name: str) -> Any:
         """Return the pyarrow type of a column."""
 
-    @property
-    def divides(self) -> bool:
-        """Return whether `stored` yields the share of this process only."""
-        return False
-
     def size(self) -> float:
         """Return about how many bytes of memory the rows take in a study, which has several copies of them."""
         return self.n_rows * len(self.names) * BYTES_PER_VALUE
 
+    @property
+    def own(self) -> tuple[int, int]:
+        """Return the first row of this process, and the first one after its rows.
+
+        The shares follow each other, so that the rows of all processes have the order of the source.
+        """
+        rank, count = self.share
+        return self.n_rows * rank // count, self.n_rows * (rank + 1) // count
+
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
-        """Yield the share of this process, as `stored` does."""
-        rank, count = (0, 1) if self.divides else self.share
+        """Yield the rows of this process, as `stored` does."""
+        begin, end = self.own if self.share[1] > 1 else (0, sys.maxsize)
         for first, table in self.stored(columns):
-            begin, end = table.num_rows * rank // count, table.num_rows * (rank + 1) // count
-            if end > begin:
-                yield first + begin, table.slice(begin, end - begin)
+            if first >= end:
+                return
+            start, stop = max(begin - first, 0), min(end - first, table.num_rows)
+            if stop > start:
+                yield first + start, table.slice(start, stop - start)
 
     def check_column(self, name: str, role: Any) -> None:
         """Raise an error if a name is not a column; `role` says what names it, such as an argument."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -46,7 +47,9 @@ class DelimitedText(Batches):
     opened : function
         Opens the file at its beginning.
     raw_names : tuple of str
-        The names as they are written.
+        The names as they are written; if one occurs twice, as they are numbered.
+    numbered : bool
+        Whether a name occurs twice.
     header : bool
         Whether the first line has the names.
     comment : str, optional
@@ -55,6 +58,7 @@ class DelimitedText(Batches):
 
     opened: Callable[[], AbstractContextManager[BinaryIO]]
     raw_names: tuple[str, ...]
+    numbered: bool = False
     header: bool = True
     comment: str | None = None
     is_typed: bool = False
@@ -99,9 +103,10 @@ class DelimitedText(Batches):
             return found
         with found._reader({}) as reader:
             raw = tuple(reader.schema.names)
-        names = tuple(name.strip() for name in raw)
+        names = numbered(name.strip() for name in raw)
         check_names(names, path.name)
-        return replace(found, names=names, raw_names=raw)
+        twice = len(set(raw)) < len(raw)
+        return replace(found, names=names, raw_names=names if twice else raw, numbered=twice)
 
     def size(self) -> float:
         """Return about how many bytes of memory the rows take in a study."""
@@ -150,7 +155,8 @@ class DelimitedText(Batches):
                     read_options=text.ReadOptions(
                         use_threads=False,  # only then rows are numbered in errors
                         encoding="utf8" if self.encoding == "utf-8" else self.encoding,
-                        column_names=None if self.header else list(self.raw_names),
+                        column_names=None if self.header and not self.numbered else list(self.raw_names),
+                        skip_rows=int(self.numbered),
                     ),
                     parse_options=text.ParseOptions(
                         delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=handle
@@ -276,13 +282,20 @@ def _undecodable(stream: BinaryIO, codec: str, place: str) -> ValueError | None:
     return None
 
 
+def numbered(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names of which each occurs once: the second one of a name has a number, as pandas gives it.
+
+    >>> numbered(["score", "age", "score"])
+    ('score', 'age', 'score.1')
+    """
+    found: list[str] = []
+    for name in names:
+        later = (f"{name}.{number}" for number in count(1))
+        found.append(name if name not in found else next(each for each in later if each not in found))
+    return tuple(found)
+
+
 def check_names(names: Sequence[str], place: str) -> None:
-    """Raise an error if there is no name, or two columns have the same."""
+    """Raise an error if there is no name."""
     if not any(names):
         raise ValueError(f"{place} is empty; give a line of column names and at least one row.")
-    for position, name in enumerate(names):
-        first = names.index(name)
-        if first != position:
-            raise ValueError(
-                f"Columns {first + 1} and {position + 1} of {place} are both named {name!r}; give each its own name."
-            )

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fairbound._errors import Message, missing_extra
-from fairbound._files import read_json
+from fairbound._files import read_bytes
+from fairbound._json import decode
 
 CHUNK = 1 << 16  # bytes between two updates of the progress
 LARGEST_RECORD = 1 << 16  # bytes; largest size of a record of a checksum
@@ -140,7 +141,7 @@ def _recorded_checksum(record: Path) -> str | None:
     if not record.is_file():
         return None
     try:
-        checksum = read_json(record, LARGEST_RECORD)["sha256"]
+        checksum = decode(read_bytes(record, LARGEST_RECORD))["sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{record} is damaged; delete it, and the checksum is recorded again.") from error
     return str(checksum)

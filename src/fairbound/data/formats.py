@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ _SEPARATORS = {"": "", ",": ",", ".": r"\.", " ": "[ \N{NO-BREAK SPACE}\N{NARROW
 # (decimal mark, separator of thousands).  If several fit, the first one counts: 1,234 has a separator of thousands.
 _WRITINGS = [(".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (".", "'"), (",", " "), (",", "'")]
 EXACT_DIGITS = 15  # digits of a whole number that a float holds exactly; beside missing values, numbers are floats
+EPOCH = date(1970, 1, 1).toordinal()
 _LONGEST_INTEGER = 30  # characters, enough for 64 bits; Python does not parse integers of more than 4,300 digits
 
 
@@ -60,6 +62,8 @@ class ColumnFormat:
         Words that count as missing because all other values of the training file are numbers.
     padded : bool
         Whether some numbers have leading zeros, as codes have.
+    dates : bool
+        Whether the numbers are dates, 2024-01-31 or 31.1.2024, as days since 1970-01-01; a time of day is dropped.
 
     Examples
     --------
@@ -79,6 +83,7 @@ class ColumnFormat:
     example: str = ""
     marks: tuple[str, ...] = ()
     padded: bool = False
+    dates: bool = False
 
     @classmethod
     def learn(
@@ -98,12 +103,12 @@ class ColumnFormat:
 
     def fits(self, texts: Iterable[str]) -> bool:
         """Return whether all texts are numbers in this format."""
-        return all(map(self._pattern.fullmatch, texts))
+        return all(map(self._matches, texts))
 
     @property
     def is_plain(self) -> bool:
         """Return whether numbers are written as Python writes them."""
-        return (self.decimal, self.thousands, self.prefix, self.suffix) == (".", "", "", "")
+        return (self.decimal, self.thousands, self.prefix, self.suffix) == (".", "", "", "") and not self.dates
 
     def is_known(self) -> bool:
         """Return whether the fields have values that `learn` can return; fields read from a file may have others."""
@@ -116,6 +121,8 @@ class ColumnFormat:
 
     def number(self, text: str) -> float | None:
         """Return the number that a text without surrounding blanks means; None if it is not a number."""
+        if self.dates:
+            return _day(text)
         if self.is_plain:
             return float(text) if _PLAIN.fullmatch(text) else None
         found = self._pattern.fullmatch(text)
@@ -155,7 +162,7 @@ class ColumnFormat:
             words: dict[str | None, Any] = {**texts, **dict.fromkeys(absent)}
             found = [words[value] for value in values]
             return np.array(found, dtype=object) if absent else np.asarray(found)
-        strange = {value for value, text in texts.items() if value not in absent and not self._pattern.fullmatch(text)}
+        strange = {value for value, text in texts.items() if value not in absent and not self._matches(text)}
         absent |= {value for value in strange if texts[value].lower() in MARKS}
         if strange - absent:
             row = next(row for row, value in enumerate(values) if value in strange and value not in absent)
@@ -179,7 +186,7 @@ class ColumnFormat:
 
     def described(self) -> str:
         """Return a description of the format of numbers for messages; empty if they are plain."""
-        parts = []
+        parts = ["dates (2024-01-31 or 31.1.2024)"] if self.dates else []
         if self.decimal == ",":
             parts.append("a decimal comma")
         if self.thousands:
@@ -188,6 +195,9 @@ class ColumnFormat:
         parts += [f"the sign {sign}" for sign in (self.prefix, self.suffix) if sign]
         return " and ".join(parts)
 
+    def _matches(self, text: str) -> bool:
+        return _day(text) is not None if self.dates else self._pattern.fullmatch(text) is not None
+
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return _PLAIN if self.is_plain else _pattern(self.decimal, self.thousands, self.prefix, self.suffix)
@@ -195,11 +205,36 @@ class ColumnFormat:
     def _not_a_number(self, value: str | None, row: int, name: str, place: Callable[[int], str] | None) -> str:
         where = f"row {row + 1}" if place is None else place(row)
         written = self.described()
-        such = f" with {written}, such as {self.example!r}" if written else ""
+        such = f" with {written}" + (f", such as {self.example!r}" if self.example else "") if written else ""
+        if self.dates:
+            return (
+                f"Column {name!r} has {value!r} in {where}, and is read as {written}; write a date, or leave it empty."
+            )
         return (
             f"Column {name!r} has {value!r} in {where}, but the training file has numbers there{such}; write a number, "
             "or leave the field empty if it is not known."
         )
+
+
+_DATES = (
+    re.compile(r"(?P<year>\d{4})([-/.]?)(?P<month>\d\d)\2(?P<day>\d\d)(?:[T ].*)?"),
+    re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})(?:[T ].*)?"),
+)
+
+
+def _day(text: str) -> float | None:
+    """Return a date as days since 1970-01-01; None if it is none.
+
+    >>> _day("1970-01-31"), _day("1.2.1970"), _day("1970-02-30"), _day("1/2/1970")
+    (30.0, 31.0, None, None)
+    """
+    found = next((found for each in _DATES if (found := each.fullmatch(text))), None)
+    try:
+        return (
+            None if found is None else float(date(*map(int, found.group("year", "month", "day"))).toordinal() - EPOCH)
+        )
+    except ValueError:
+        return None
 
 
 @lru_cache

@@ -13,9 +13,6 @@ from fairbound._errors import InputError
 from fairbound.data.arrow import common_type, import_pyarrow
 from fairbound.data.batches import BLOCK_ROWS, Batches
 
-GROUPS_PER_PROCESS = 4
-"""With fewer row groups per process, shares would be uneven.  Then each process reads all and takes its rows."""
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParquetFiles(Batches):
@@ -59,14 +56,6 @@ class ParquetFiles(Batches):
     def _kinds(self) -> dict[str, Any]:
         return {name: common_type([each.field(name).type for each in self._schemas]) for name in self.names}
 
-    @cached_property
-    def _n_groups(self) -> list[int]:
-        found = []
-        for path in self.paths:
-            with _opened(path) as file:
-                found.append(file.num_row_groups)
-        return found
-
     def kind(self, name: str) -> Any:
         """Return the type of a column that holds the values of all files."""
         if self._kinds[name] is None:
@@ -82,27 +71,22 @@ class ParquetFiles(Batches):
             )
         return self._kinds[name]
 
-    @property
-    def divides(self) -> bool:
-        """Return whether there are enough row groups to give each process some of them."""
-        return self.share[1] > 1 and sum(self._n_groups) >= GROUPS_PER_PROCESS * self.share[1]
-
     def stored(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
-        """Yield batches of each row group."""
+        """Yield batches of each row group that has rows of this process."""
         pa = import_pyarrow()
-        (rank, count), number, first = self.share, 0, 0
+        (begin, end), first = self.own, 0
         kinds = {name: self.kind(name) for name in columns}
         for path in self.paths:
             with _opened(path) as file:
                 for group in range(file.num_row_groups):
-                    rows, own = file.metadata.row_group(group).num_rows, not self.divides or number % count == rank
-                    place = first
+                    rows, place = file.metadata.row_group(group).num_rows, first
+                    own = first < end and first + rows > begin
                     for batch in file.iter_batches(BLOCK_ROWS, [group], list(columns)) if own else ():
                         table = pa.Table.from_batches([batch]).select(list(columns))  # it also reads "a.b" for "a"
                         table.validate(full=True)  # damaged pages may have invalid text, or codes without a value
                         yield place, _with_types(table, kinds)
                         place += table.num_rows
-                    number, first = number + 1, first + rows
+                    first += rows
 
 
 def _with_types(table: Any, kinds: Mapping[str, Any]) -> Any:

@@ -221,6 +221,7 @@ def read_columns(
 
     in_files = processes is not None or opened.size() > source.budget
     share = (0, 1) if processes is None else (processes.rank, processes.count)
+    formats = {**{name: ColumnFormat("number", dates=True) for name in source.dates}, **(formats or {})}
     learnt = (opened if in_files else opened.hold(names)).learn(
         names, words=words, missing=source.missing, decimal=source.decimal, formats=formats
     )

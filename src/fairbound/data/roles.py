@@ -46,7 +46,8 @@ class Roles:
     def inputs(self, names: Sequence[str], groups: Sequence[str]) -> list[str]:
         """Return the columns that are inputs; `groups` are no inputs, unless `sensitive_as_input` says so."""
         left = {self.target, self.weight, *self.source.ignore, *(() if self.sensitive_as_input else groups)}
-        return [name for name in names if name not in left]
+        named = self.source.inputs
+        return [name for name in names if name not in left and (not named or name in named)]
 
     def check(self, rows: Batches, further: Sequence[str] = ()) -> list[tuple[str, list[str]]]:
         """Raise an error if a column does not exist, has two roles, or cannot be read; `further` ones are no inputs.
@@ -57,6 +58,7 @@ class Roles:
         groups = [column for _, columns in listed for column in columns]
         weights = () if self.weight is None else (self.weight,)
         asked: dict[str, Sequence[str]] = {"ignore": self.source.ignore, "target": (self.target,), "sensitive": groups}
+        asked |= {"inputs": self.source.inputs, "dates": self.source.dates}
         asked |= {"categorical": self.source.categorical, "weight": weights, "base_score": further}
         for role, names in asked.items():
             for name in names:  # also for `ignore`: a misspelt column would become an input
@@ -69,7 +71,7 @@ class Roles:
                 "Name it once.",
                 column=twice[0],
             )
-        if "" in rows.names and "" not in self.source.ignore:
+        if "" in rows.names and "" not in self.source.ignore and not self.source.inputs:
             raise InputError(
                 "Column {position} of {place} has no name.",
                 "Give it one, or leave it out with {ignore=['']}.",

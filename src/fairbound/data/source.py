@@ -53,6 +53,10 @@ class Source:
         and above" (see `into_bands`).
     categorical : str or sequence of str
         Columns of numbers that are codes of categories.
+    dates : str or sequence of str
+        Columns of dates in text, which become numbers: days since 1970-01-01.
+    inputs : str or sequence of str
+        The inputs, if not all other columns are.
     ignore : str or sequence of str
         Columns to leave out, such as identifiers; each must exist.
     drop_unlabelled : bool
@@ -78,6 +82,8 @@ class Source:
     negative: Any = None
     bands: Mapping[str, Sequence[float]] | None = None
     categorical: str | Sequence[str] = ()
+    dates: str | Sequence[str] = ()
+    inputs: str | Sequence[str] = ()
     ignore: str | Sequence[str] = ()
     drop_unlabelled: bool = False
     missing: Collection[str] = MISSING
@@ -88,7 +94,7 @@ class Source:
     memory: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("categorical", "ignore", "missing"):
+        for name in ("categorical", "dates", "inputs", "ignore", "missing"):
             object.__setattr__(self, name, as_names(getattr(self, name), name))
         if self.decimal not in (None, ".", ","):
             raise bad_value("decimal", self.decimal, "'.' or ','", "Leave it out to detect the decimal mark.")

@@ -111,8 +111,9 @@ def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken
         remark = f"{len(values) - rows:,} of {len(values):,} values are numbers, but not all"
         return Taken(name, "category", remark, repr(shown), "missing", str(shown))
     if distinct > 2 and all(_DATE.match(str(word)) for word in counted):
-        remark = f"{distinct:,} dates, read as words: leave them out, or make numbers of them, such as days"
-        return Taken(name, "category", remark, repr(str(values[0])), "ignore", name)
+        remark = f"{distinct:,} dates, read as words: make days of them, or leave them out"
+        option = "dates" if ColumnFormat("number", dates=True).fits(map(str, counted)) else "ignore"
+        return Taken(name, "category", remark, repr(str(values[0])), option, name)
     if len(values) >= FEWEST_ROWS and distinct >= 0.9 * len(values):
         remark = f"{distinct:,} different values: a name or an identifier?"
         return Taken(name, "category", remark, repr(str(values[0])), "ignore", name)

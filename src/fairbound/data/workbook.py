@@ -8,7 +8,7 @@ from typing import Any
 from fairbound._errors import import_extra
 from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import ArrowTable
-from fairbound.data.delimited import check_names
+from fairbound.data.delimited import check_names, numbered
 from fairbound.data.labels import as_word
 
 SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
@@ -23,7 +23,7 @@ def open_workbook(path: Path) -> ArrowTable:
         header, *rows = sheet.to_python(skip_empty_area=True) or [[]]
     except (calamine.CalamineError, OSError) as error:
         raise ValueError(f"{path.name} is not a workbook that can be read ({error}); save it again.") from error
-    names = tuple(_text(name).strip() for name in header)
+    names = numbered(_text(name).strip() for name in header)
     check_names(names, path.name)
     if not rows:
         raise ValueError(f"{path.name} has a row of column names and no other row; give at least one.")

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 def base_name(base: Any) -> str:
     """Return the name of a base for messages: its class, and that of the last step of a pipeline."""
-    name, inner = type(base).__name__, _inner(base)
+    name, inner = type(base).__name__, inner_estimator(base)
     return name if inner is None else f"{name}({base_name(inner)})"
 
 
@@ -27,7 +27,7 @@ def named_base(base: Any) -> Message:
     return Message("The base {name} ({base=})", name=base_name(base))
 
 
-def _inner(base: Any) -> Any:
+def inner_estimator(base: Any) -> Any:
     """Return the estimator that a pipeline ends with, or that a search or a calibration wraps; None for others."""
     if isinstance(base, Pipeline):
         return base.steps[-1][1]
@@ -72,13 +72,13 @@ def is_a(base: Any, *names: str) -> bool:
 def weight_argument(base: Any) -> str | None:
     """Return the argument of `base.fit` for sample weights, or None."""
     if isinstance(base, Pipeline):
-        inner = weight_argument(_inner(base))
+        inner = weight_argument(inner_estimator(base))
         return None if inner is None else f"{base.steps[-1][0]}__{inner}"
     parameters = inspect.signature(base.fit).parameters
     if "sample_weight" in parameters:
         return "sample_weight"
     passes_on = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-    inner = _inner(base)
+    inner = inner_estimator(base)
     return weight_argument(inner) if passes_on and inner is not None else None
 
 
@@ -101,7 +101,7 @@ def wants_raw(base: Any) -> bool:
         return not (base.categorical_features is None or isinstance(base.categorical_features, str))
     if is_a(base, "LGBMClassifier"):
         return "categorical_feature" in base.get_params()
-    inner = _inner(base)
+    inner = inner_estimator(base)
     return inner is not None and wants_raw(inner)
 
 

@@ -222,7 +222,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             With `confidence=`: your own calibration rows, in place of a share of the training rows.  They must not
             have been used for anything that led to the model.
         resume : path, optional
-            A file for the journal of the fit.  It is written after solves, and removed at the end.  If the fit is
+            A folder for the journal of the fit.  It is written after solves, and removed at the end.  If the fit is
             killed, call `fit` again with the same file, and it continues.
         """
         started = time.perf_counter()

@@ -36,6 +36,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
+from fairbound.estimator.monotone import check_slope
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import (
     Parameters,
@@ -132,7 +133,9 @@ class Fitting:
             )
         )
         self.Z = model_inputs(self.model, self.Z)
-        self.loss_weights = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
+        self.loss_weights = self.data.loss_weights
+        if params.loss.class_weight is not None:
+            self.loss_weights = self.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
         self.objective = Objective.of(params.objective)
         self.objective.check(cells.n_labels, params.loss.class_weight)
         self.stakes: Stakes | None = None
@@ -273,6 +276,8 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
+        if self.base is not None:
+            check_slope(self.model, self.base.monotone)
         reached = None
         if self.stakes is not None:
             reached = self.stakes.reached(self.objective.text, result.assessment, result.free)

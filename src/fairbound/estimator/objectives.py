@@ -90,7 +90,8 @@ class Reached:
     def compared(self) -> str:
         """The value, with those of the best constant decision and of the model without limits."""
         free = "" if self.free is None else f", {number(self.free, 4)} without limits"
-        return f"{number(self.value, 4)} a row (the best constant decision has {number(self.constant, 4)}{free})"
+        unit = "" if self.name == "balanced accuracy" else " a row"
+        return f"{number(self.value, 4)}{unit} (the best constant decision has {number(self.constant, 4)}{free})"
 
     @property
     def in_words(self) -> str:

@@ -16,6 +16,7 @@ from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
+from fairbound.estimator.strata import read_strata
 from fairbound.estimator.targets import read_labels, read_weights
 from fairbound.fairness import Division, as_constraints, refuse_contradictions
 
@@ -89,7 +90,7 @@ def read_data(
     labels = read_labels(y, inputs.n_rows, name)
     columns = group_columns(params, inputs, sensitive_features)
     groups = _read_groups(params, inputs, columns, sensitive_features)
-    if groups is None and len(as_constraints(params.constraints)):
+    if groups is None and need_groups(params.constraints):
         raise InputError(
             "{name} has limits that compare groups, but no groups.",
             "Pass {sensitive_features=} to fit, or name the columns of X that hold the groups in {sensitive_columns=}.",
@@ -130,6 +131,11 @@ def read_data(
     return data.take(counted)
 
 
+def need_groups(constraints: Any) -> bool:
+    """Return whether a limit is about groups, not about everyone."""
+    return not all(each.concerns_everyone(grouped=False) for each in as_constraints(constraints))
+
+
 def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]) -> None:
     """Raise an error for a group whose rows all have weight 0, because the limits would silently ignore it."""
     for column, values in groups.items():
@@ -159,7 +165,7 @@ def read_further(
     groups = rows[2] if len(rows) > 2 else None
     if groups is None and training.group_columns and params.sensitive_columns is None:
         groups = sensitive_features  # the names of the columns
-    if groups is None and not training.group_columns and len(as_constraints(params.constraints)):
+    if groups is None and not training.group_columns and need_groups(params.constraints):
         raise ValueError(f"{name} needs groups, too: give {name}=(X, y, groups).")
     scores = rows[3] if len(rows) > 3 else None
     data = read_data(params, there, rows[1], groups, None, constraint_weight="none", base_score=scores, further=True)
@@ -233,4 +239,5 @@ def _read_groups(
         groups = read_groups(sensitive_features, inputs.n_rows)
     else:
         return None
-    return name_missing(groups) if params.groups.missing == "group" else groups
+    groups = name_missing(groups) if params.groups.missing == "group" else groups
+    return groups | read_strata(as_constraints(params.constraints), inputs, groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from fairbound.estimator.cross_fitting import (
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, dense, read_inputs
 from fairbound.estimator.models import starting_linear
+from fairbound.estimator.monotone import monotone_places
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
@@ -56,6 +57,8 @@ class BaseScores:
         The estimates of the group that are inputs of the correction, and their values for the training rows.
     given : bool
         Whether the base existed before the fit: a fitted base, or the scores of an external model.
+    monotone : array of int
+        Positions of the encoded columns that the correction does not see, because the base is monotone in them.
     held : tuple of LinearTerm
         A term of the objective for a given base: without limits, it makes the base itself optimal (`holding`).
     """
@@ -67,6 +70,7 @@ class BaseScores:
     posteriors: tuple[GroupPosterior, ...] = ()
     training_posteriors: Floats | None = None
     given: bool = False
+    monotone: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     held: tuple[LinearTerm, ...] = ()
 
     def as_given(self) -> Floats:
@@ -90,6 +94,10 @@ class BaseScores:
         return self._joined(Z, np.hstack(parts) if parts else None, scores)
 
     def _joined(self, Z: Any, posteriors: Floats | None, scores: Floats) -> Any:
+        if len(self.monotone):
+            seen = np.ones(Z.shape[1])
+            seen[self.monotone] = 0.0
+            Z = Z.multiply(seen).tocsr() if sparse.issparse(Z) else Z * seen
         parts = [Z] if self.uses_columns else []
         if posteriors is not None:
             parts += [posteriors, probabilities(scores)[:, self._further_classes]]
@@ -205,6 +213,7 @@ def fit_scores(
     else:
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
+    found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
     if params.base.correction == "columns":
         return found
     constraints = as_constraints(params.constraints)
@@ -227,7 +236,7 @@ def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any =
     found = fit_scores(params, data, cells, fitted_encoder(params, data), seed, stacklevel=2)
     if found is None:
         raise InputError("There is no base to score the rows.", "Give {base=}.")
-    return found.completed(data.inputs, data.positions).as_given()
+    return found.completed(inputs, data.positions).as_given()  # rows of weight 0 are not among the training rows
 
 
 def moved_columns(model: Any, Z: Any, base: BaseScores, names: Sequence[str], encoder: Any) -> dict[str, float]:

@@ -18,6 +18,7 @@ from fairbound.data import Dataset, Roles, Source, read_rows
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.parameters import Parameters, checked, present_processes
+from fairbound.estimator.rows import need_groups
 from fairbound.estimator.targets import stated_positive
 
 PARTS = ("eval_set", "calibration_set")
@@ -46,7 +47,7 @@ class SourceReader:
         """Return the rows, the inputs and the labels as `fit` takes them, and further columns."""
         with together(self.processes):
             named = not isinstance(self.sensitive, list | tuple) or self.sensitive
-            if not named and self.params.constraints:
+            if not named and need_groups(self.params.constraints):
                 raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
             roles = Roles(
                 source=source,
@@ -97,8 +98,9 @@ def from_source(
         found.pos_label = classes.get(positive, positive)
         given |= {name: _values(columns, names) for name, names in named.items() if names}
         given |= {name: reader.part(name, given[name]) for name in PARTS if given.get(name) is not None}
-    groups = data.sensitive or None
-    result = getattr(found, method)(inputs, labels, sensitive_features=groups, sample_weight=data.weight, **given)
+    groups, weight = data.sensitive or None, data.weight
+    del data, columns, reader  # what the fit does not need must not take memory meanwhile
+    result = getattr(found, method)(inputs, labels, sensitive_features=groups, sample_weight=weight, **given)
     return found, result
 
 

@@ -17,7 +17,7 @@ from fairbound.evaluation.audit_records import GroupAudit, MeasureAudit, Undefin
 from fairbound.evaluation.ll144 import LL144Tables, RateKind, ll144_tables
 from fairbound.evaluation.score_records import ScoreAudit
 from fairbound.evaluation.significance import INTERVALS, SelectionTest, Significance, compare_selections, notes_on
-from fairbound.fairness import NAMES_IN_FAIRLEARN
+from fairbound.fairness import OTHER_NAMES
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Audit:
 
     def measure(self, name: str, grouping: str | None = None, label: Hashable | None = None) -> MeasureAudit:
         """Return a measure by name; `grouping` and `label` are needed if there are several."""
-        name = NAMES_IN_FAIRLEARN.get(name, name)
+        name = OTHER_NAMES.get(name, name)
         lookup({each.measure: each for each in self.measures}, name, "measure")
         named = [each for each in self.measures if each.measure == name]
         found = [each for each in named if grouping in (None, each.grouping) and label in (None, each.label)]

@@ -42,8 +42,6 @@ def group_rows(
             "for each row."
         )
     columns = {name: list(map(in_one_form, exact_array(values).tolist())) for name, values in read.items()}
-    if not columns:
-        raise ValueError("sensitive_features has no columns: give at least one.")
     keys: dict[str, list[Any]] = {}
     if groups != "intersection" or len(columns) < 2:
         keys |= {name: [(value,) for value in values] for name, values in columns.items()}

@@ -49,7 +49,7 @@ from fairbound.evaluation.watching import (
     check_watchable,
     new_requirements,
 )
-from fairbound.fairness import Combine, Constraint, RateFunction, as_constraints
+from fairbound.fairness import OVERALL, Combine, Constraint, RateFunction, as_constraints
 
 Pair = tuple[Hashable, Hashable]
 
@@ -188,8 +188,10 @@ class Monitor:
             raise ValueError("The batch has no rows; give at least one.")
         rng = np.random.default_rng([self.seed, self.n_batches])
         columns, found = group_rows(sensitive_features, len(decided), self.groups, rng)
+        if any(limit.concerns_everyone(grouped=bool(columns)) for limit in self.constraints):
+            found[OVERALL] = {OVERALL: rng.permutation(len(decided))}
         self._check_columns(columns, list(found))
-        joining = self._new_requirements(found)
+        joining = self._new_requirements(found, columns)
         # Nothing below raises an error, so that a batch is counted as a whole or not at all.
         self.columns, self.values = columns, (decisions, labels)
         self._join(joining)
@@ -235,11 +237,15 @@ class Monitor:
                 known=listed(self.columns),
             )
         for limit in self.constraints:
+            if not columns and not limit.concerns_everyone(grouped=False):
+                raise ValueError(f"sensitive_features has no columns, but {limit} needs groups: give at least one.")
             for name in limit.columns or ():
                 if name not in groupings:
                     raise ValueError(f"{limit} names the column {name!r}. The batch has {listed(groupings)}.")
 
-    def _new_requirements(self, found: Mapping[str, Iterable[Hashable]]) -> list[WatchedRequirement]:
+    def _new_requirements(
+        self, found: Mapping[str, Iterable[Hashable]], columns: list[str]
+    ) -> list[WatchedRequirement]:
         """Return the requirements that new groups add."""
         joining: list[WatchedRequirement] = []
         for grouping, groups in found.items():
@@ -248,7 +254,7 @@ class Monitor:
             new = [group for group in groups if group not in there]
             check_number_of_groups(grouping, [*known, *new])
             for group in new:
-                joining += new_requirements(self.constraints, grouping, known, group)
+                joining += new_requirements(self.constraints, grouping, known, group, grouped=bool(columns))
                 known.append(group)
                 if len(self.watched) + len(joining) > MOST_REQUIREMENTS:
                     raise ValueError(

@@ -13,7 +13,7 @@ from fairbound._values import find_value
 from fairbound.evaluation.monitor_rows import in_one_form
 from fairbound.evaluation.requirements import LimitSide, RateKey, rate_name, sides_of
 from fairbound.evaluation.tally import WHOLES
-from fairbound.fairness import Constraint, RateFunction, resolve_measure, share_of_selected
+from fairbound.fairness import OVERALL, Constraint, RateFunction, resolve_measure, share_of_selected
 
 MOST_REQUIREMENTS = 10_000
 MOST_GROUPS = 1000
@@ -27,8 +27,10 @@ def check_watchable(limit: Constraint) -> None:
         reason = "it has no bound; state one, such as disparate_impact >= 0.8"
     elif measure.comparison == "covariance":
         reason = "no e-process is known for a covariance; use demographic_parity, which limits the selection rates"
-    elif limit.against == "overall":
+    elif limit.against == "overall" and measure.comparison != "value":
         reason = "its comparison with everyone includes the group itself; compare pairwise or with a reference group"
+    elif limit.within is not None:
+        reason = "it compares groups within strata; give a monitor the rows of each stratum"
     elif limit.classes is not None:
         reason = "it names classes, and a monitor has two decisions only"
     elif share_of_selected in measure.rates:
@@ -90,10 +92,15 @@ class WatchedRequirement:
 
 
 def new_requirements(
-    limits: Sequence[Constraint], grouping: str, known: Sequence[Hashable], group: Hashable
+    limits: Sequence[Constraint], grouping: str, known: Sequence[Hashable], group: Hashable, *, grouped: bool
 ) -> Iterator[WatchedRequirement]:
-    """Yield the requirements of the limits between a new group of a grouping and its groups that are known already."""
+    """Yield the requirements of the limits between a new group of a grouping and its groups that are known already.
+
+    `grouped` says whether rows have groups.  Without them there is everyone only.
+    """
     for place, limit in enumerate(limits):
+        if limit.concerns_everyone(grouped=grouped) != (grouping == OVERALL):
+            continue
         if limit.columns is not None and grouping not in limit.columns:
             continue
         measure = resolve_measure(limit.measure)

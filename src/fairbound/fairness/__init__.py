@@ -1,7 +1,7 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
 from fairbound._positive_label import conventional_positive
-from fairbound.fairness.cells import Cells, Combine, Grouping
+from fairbound.fairness.cells import OVERALL, WITHIN, Cells, Combine, Grouping
 from fairbound.fairness.columns import name_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
 from fairbound.fairness.constraints import (
@@ -35,7 +35,7 @@ from fairbound.fairness.decisions import (
     softmax,
 )
 from fairbound.fairness.group_probabilities import holds_probabilities, is_divided, read_probabilities, with_unknown
-from fairbound.fairness.measures import MEASURES, NAMES_IN_FAIRLEARN, Measure, resolve_measure
+from fairbound.fairness.measures import MEASURES, OTHER_NAMES, Measure, resolve_measure
 from fairbound.fairness.rates import (
     RATES,
     RateFunction,
@@ -74,9 +74,11 @@ __all__ = [
     "CONSTRAINTS",
     "KEPT_TOLERANCE",
     "MEASURES",
-    "NAMES_IN_FAIRLEARN",
+    "OTHER_NAMES",
+    "OVERALL",
     "RATES",
     "SURROGATES",
+    "WITHIN",
     "AccuracyParity",
     "Cells",
     "Combine",

@@ -50,7 +50,8 @@ def refuse_contradictions(limits: Sequence[Constraint]) -> None:
 def _share_a_quantity(first: Constraint, second: Constraint) -> bool:
     """Return whether two limits certainly bound the same rate, or the same difference, of some group."""
     measure = resolve_measure(first.measure)
-    if measure != resolve_measure(second.measure) or not _meet(first.classes, second.classes):
+    alike = measure == resolve_measure(second.measure) and first.factor == second.factor
+    if not alike or not _meet(first.classes, second.classes):
         return False
     if measure.comparison == "value":
         return _share_a_group(first, second)
@@ -60,6 +61,8 @@ def _share_a_quantity(first: Constraint, second: Constraint) -> bool:
 
 
 def _share_a_group(first: Constraint, second: Constraint) -> bool:
+    if first.against != second.against:
+        return False  # one is the rate of everyone
     if first.group is None and second.group is None:
         return _meet(first.columns, second.columns)
     if first.group is not None and second.group is not None:

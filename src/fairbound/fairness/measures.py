@@ -96,6 +96,11 @@ class Measure:
     monotone: bool = False
 
     @property
+    def conditional(self) -> bool:
+        """Return whether groups can be compared in each stratum by itself."""
+        return self.comparison != "covariance" and share_of_selected not in self.rates
+
+    @property
     def default_surrogate(self) -> Surrogate:
         """Return the smoothed step; for the covariance, the linear function, because that is how it is defined."""
         return Linear() if self.comparison == "covariance" else SmoothedStep()
@@ -190,18 +195,20 @@ MEASURES: dict[str, Measure] = {
     )
 }
 
-NAMES_IN_FAIRLEARN = {
+OTHER_NAMES = {
     "demographic_parity_ratio": "disparate_impact",
     "demographic_parity_difference": "demographic_parity",
     "equal_opportunity_ratio": "equal_impact",
     "equal_opportunity_difference": "equal_opportunity",
     "equalized_odds_difference": "equalized_odds",
+    "recall": "true_positive_rate",
 }
-"""What fairlearn calls the same measures; limits and audits may use these names, too."""
+"""What fairlearn and scikit-learn call the same measures; limits and audits may use these names, too."""
 
 
 def resolve_measure(measure: str | Measure) -> Measure:
     """Return the measure of that name, or the `Measure` itself."""
     if isinstance(measure, Measure):
         return measure
-    return lookup(MEASURES, NAMES_IN_FAIRLEARN.get(measure, measure), "measure")
+    known = OTHER_NAMES.get(measure, measure) if isinstance(measure, str) else measure
+    return lookup(MEASURES, known, "measure")

@@ -74,8 +74,6 @@ class ConstraintSystem:
         """Compile constraints for the groups and labels of `cells`; raise an error if a rate is undefined there."""
         constraints = as_constraints(constraints)
         check_threshold(threshold, cells.n_labels)
-        if constraints and not cells.groupings:
-            raise ValueError("Constraints need groups: pass sensitive_features.")
         return cls._of(Compiler(constraints, cells, threshold))
 
     @classmethod
@@ -85,8 +83,6 @@ class ConstraintSystem:
         This is enough to judge counted decisions.  The caller must handle groups in which a rate is undefined.
         """
         constraints = tuple(constraints)
-        if constraints and not cells.groupings:
-            raise ValueError("Constraints need groups: pass sensitive_features.")
         return cls._of(Compiler(constraints, cells, 0.5, with_rows=False))
 
     @classmethod
@@ -113,7 +109,9 @@ class ConstraintSystem:
             blocks=tuple(replace(block, surrogate=0) for block in self.blocks),
         )
         if len(found.surrogates) == len(self.surrogates):  # c is the same function of S
-            vars(found).update((name, getattr(self, name)) for name in ("_affine", "change_by_a_row", "texts"))
+            vars(found).update(
+                (name, getattr(self, name)) for name in ("_affine", "change_by_a_row", "kept_constants", "texts")
+            )
         return found
 
     def select(self, positions: Sequence[int]) -> ConstraintSystem:
@@ -304,6 +302,18 @@ class ConstraintSystem:
             )
         beyond = tuple(np.maximum(np.maximum(each - self.upper, self.lower - each), 0.0) for each in (c, exact))
         return LimitValues(c, exact, (beyond[0], beyond[1]), measured, kept)
+
+    @cached_property
+    def kept_constants(self) -> tuple[int, ...]:
+        """Return the classes whose constant decision keeps every limit."""
+        outcomes, totals = np.array(self.cells.outcomes), self.cells.totals[:, None]
+        found = []
+        for constant in range(self.cells.n_labels):
+            counts = totals * np.concatenate([outcomes == constant, outcomes != constant])
+            measured = self._measured(self.decided_rates(counts))
+            if all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True)):
+                found.append(constant)
+        return tuple(found)
 
     def worst(self, S: Array) -> list[ComparedPair | None]:
         """Return, for each constraint, the pair of groups that determines its measured value; None if there is none."""

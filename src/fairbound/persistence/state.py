@@ -257,6 +257,8 @@ def _check_shapes(found: Any) -> None:
             raise ValueError("the encoder and the model have different numbers of columns")
         n_inputs = sum(len(column.outputs) for column in found.encoder_.columns_)
     if found._scores is not None:
+        if (found._scores.monotone >= n_inputs).any():
+            raise ValueError("a monotone column of the base is not among the encoded ones")
         n_inputs = len(found._scores.names([""] * n_inputs, found.classes_.tolist()))
     if n_inputs != width:
         raise ValueError("the encoder does not fit the model")

@@ -7,22 +7,23 @@
 from fairbound.report.audit import audit_to_html
 from fairbound.report.monitor import monitor_to_html
 from fairbound.report.numbers import MINUS
-from fairbound.report.page import NAMES, to_html, to_markdown, write_report
+from fairbound.report.page import DOCUMENTS, NAMES, to_document, to_html, to_markdown, write_report
 from fairbound.report.search import search_to_html
 from fairbound.report.templating import environment, policy, resource
-from fairbound.report.words import headline, in_short
+from fairbound.report.words import in_short
 
 __all__ = [
+    "DOCUMENTS",
     "MINUS",
     "NAMES",
     "audit_to_html",
     "environment",
-    "headline",
     "in_short",
     "monitor_to_html",
     "policy",
     "resource",
     "search_to_html",
+    "to_document",
     "to_html",
     "to_markdown",
     "write_report",

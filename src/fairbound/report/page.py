@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._files import as_utf8, write_file
+from fairbound._words import lookup
 from fairbound.report import words
 from fairbound.report.caveats import caveats, remarks
 from fairbound.report.figures import history_pictures, phases, score_pictures, steps
 from fairbound.report.numbers import reproduction_lines
 from fairbound.report.tables import count_tables, rate_tables
-from fairbound.report.templating import render_card, render_page
+from fairbound.report.templating import TEMPLATES, render_card, render_page
 from fairbound.report.tradeoff import tradeoff
 
 if TYPE_CHECKING:
@@ -49,6 +52,26 @@ def to_markdown(summary: Summary) -> str:
     the summary.  Information that only people can give is listed as a gap.
     """
     return render_card("card.md", tradeoff=tradeoff(summary), **_context(summary))
+
+
+DOCUMENTS = tuple(sorted(each.name[:-3] for each in (TEMPLATES / "documents").iterdir() if each.name != "document.md"))
+"""The kinds of documents; each is a template."""
+
+
+def to_document(summary: Summary, kind: str, *, search: Mapping[str, Any] | None = None) -> str:
+    """Return a document that a rule asks for, in Markdown: what the run knows is filled in, the rest is named as a gap.
+
+    Parameters
+    ----------
+    summary : Summary
+    kind : {"annex-iv", "california", "colorado", "model-risk", "new-jersey"}
+    search : dict, optional
+        A search for alternatives, as `Alternatives.to_dict()` returns it.
+    """
+    lookup(dict.fromkeys(DOCUMENTS), kind, "kind of document")
+    digest = hashlib.sha256(as_utf8(summary.to_json())).hexdigest()
+    context = {"search": search, "digest": digest, "fit": summary.fit, "tradeoff": tradeoff(summary)}
+    return render_card(f"documents/{kind}.md", **context, **_context(summary))
 
 
 def _context(summary: Summary) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from fairbound._words import as_level, as_text, count, group_text, p_text
 from fairbound.report import numbers, words
 
 PACKAGE = "fairbound.report"
+TEMPLATES = resources.files(PACKAGE) / "templates"
 
 
 @cache

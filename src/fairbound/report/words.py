@@ -69,15 +69,11 @@ def answers(summary: Summary) -> list[Answer]:
     return [*found, *([_new_rows(summary)] if summary.limits else []), _cost(summary)]
 
 
-def headline(summary: Summary) -> str:
-    """Return the verdict, which says first what holds on rows that were not trained on."""
-    verdict = answers(summary)[0]
-    return f"{verdict.short}. {verdict.sentence}"
-
-
 def in_short(summary: Summary) -> list[str]:
     """Return all answers, a line for each."""
-    return [f"{each.sign} {each.question} {each.short}. {each.sentence}".rstrip() for each in answers(summary)]
+    verdict, *others = answers(summary)
+    lines = [f"{each.question} {each.short}. {each.sentence}".rstrip() for each in others]
+    return [f"{verdict.sign} {verdict.short}. {verdict.sentence}", *lines]
 
 
 def _interrupted(summary: Summary, verdict: Answer) -> Answer:
@@ -101,8 +97,7 @@ def _verdict(summary: Summary) -> Answer:
     limits, several = summary.limits, len(summary.limits) > 1
     subject = {1: "The limit is", 2: "Both limits are"}.get(len(limits), f"All {len(limits)} limits are")
     all_of_them = "all limits are" if several else "the limit is"
-    part, by_objective = summary.main.accuracy, summary.reached
-    useless = (part if by_objective is None else by_objective).gain <= 0
+    useless = summary.useless
     broken = _in_part(summary, "training", kept=(False, None))
     if broken:
         worse = " It also predicts no better than a constant." if useless else ""

@@ -1,6 +1,6 @@
 """A study: a data set in parts, a model without limits and one with them, a frontier, and their summary."""
 
-from fairbound.studies.candidates import Alternative, Alternatives
+from fairbound.studies.candidates import Alternative, Alternatives, read_search
 from fairbound.studies.first_look import columns_taken, label_values, remarks
 from fairbound.studies.folder import MODEL_FOLDER, STUDY_FILES, write_files
 from fairbound.studies.judged import Baseline, Judgement
@@ -65,6 +65,7 @@ __all__ = [
     "holds_summary",
     "is_kept",
     "label_values",
+    "read_search",
     "read_summary",
     "remarks",
     "study",

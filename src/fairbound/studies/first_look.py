@@ -6,17 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from fairbound._errors import (
-    Message,
-    NameOf,
-    python_name,
-)
+import numpy as np
+
+from fairbound._errors import Message, NameOf, python_name
 from fairbound._words import listed
-from fairbound.data import (
-    Dataset,
-    is_protected_name,
-)
-from fairbound.studies.parts import is_known
+from fairbound.data import Dataset, has_probabilities, is_missing, is_protected_name
+from fairbound.studies.parts import is_known, middle
 from fairbound.studies.summary import LabelWord, TakenColumn
 
 
@@ -42,7 +37,25 @@ def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[TakenCol
 
 def remarks(data: Dataset) -> list[str]:
     """Return notes on changes made while reading, and on columns to look at."""
-    return [*data.notes, *column_remarks(data)]
+    return [*data.notes, *many_groups(data), *column_remarks(data)]
+
+
+MOST_GROUPS = 20
+"""A column of numbers with more groups than this is a quantity, and its groups are too small to measure."""
+
+
+def many_groups(data: Dataset) -> list[Message]:
+    """Return how to sort the numbers of a sensitive column into groups, if each of many numbers is a group now."""
+    found = []
+    for name, values in data.sensitive.items():
+        if not has_probabilities(values) and values.dtype.kind in "iuf":
+            number = len(np.unique(values[~is_missing(values)]))
+            if number > MOST_GROUPS:
+                said = (
+                    "Column {name!r} makes {number:,} groups, one for each number. To compare a few, give {bands=cuts}."
+                )
+                found.append(Message(said, name=name, number=number, cuts={name: middle(values)}))
+    return found
 
 
 def column_remarks(data: Any) -> list[str]:

@@ -1,9 +1,8 @@
-"""Notes on a fit: what the report says about the columns and groups of a model, and about its base."""
+"""Notes on a fit: what the report says about the groups of a model, and about its base."""
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,51 +10,15 @@ from typing import TYPE_CHECKING
 from fairbound._errors import (
     ForecastWarning,
     LimitWarning,
-    Message,
     SmallGroupWarning,
 )
 from fairbound._words import as_text
-from fairbound.data import (
-    is_missing,
-)
-from fairbound.studies.parts import Part, is_known
 
 if TYPE_CHECKING:
-    from fairbound.estimator import ConstrainedClassifier, FitResult
+    from fairbound.estimator import FitResult
 
 MOVED = 5
 """The number of columns of a correction in a note."""
-
-
-def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str]:
-    """Return a sentence for each column in which most training rows are encoded as "(other)".
-
-    Such columns are usually not meant as inputs: identifiers, dates, names.  The known data sets have none.
-    """
-    said: list[str] = []
-    if is_known(rows.data) or rows.data.processes is not None:
-        return said
-    for column in classifier.encoder_.columns_:
-        if not getattr(column, "other", False):  # a column of numbers has no such field
-            continue
-        values = rows.data.table.columns[column.name]
-        sizes = Counter(values[~is_missing(values)].tolist())
-        told = sum(size for _, size in sizes.most_common(len(column.words)))
-        if 2 * told < sizes.total():
-            said.append(
-                Message(
-                    "Column {name!r} has {values:,} different values in {rows:,} training rows; the model "
-                    "distinguishes only {known} of them, in {told:,} rows. If it is an identifier, leave it out with "
-                    "{ignore=column}. Convert dates to numbers, and codes to fewer categories.",
-                    name=column.name,
-                    values=len(sizes),
-                    rows=sizes.total(),
-                    known=len(column.words),
-                    told=told,
-                    column=[column.name],
-                )
-            )
-    return said
 
 
 def base_notes(result: FitResult) -> list[str]:

@@ -65,11 +65,18 @@ class Part:
     data: Dataset
     X: Any = field(repr=False)
     y: Any = field(repr=False)
+    strata: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, data: Dataset) -> Part:
-        """Make the table, with the first library that is installed."""
-        return cls(data, data.frame(backend=table_backend()), data.words())
+    def of(cls, data: Dataset, limits: tuple[Constraint, ...] = ()) -> Part:
+        """Make the table, with the first library that is installed, and the strata that limits name."""
+        table = data.frame(backend=table_backend())
+        strata = {}
+        if any(limit.within for limit in limits):
+            from fairbound.estimator import read_inputs, read_strata
+
+            strata = read_strata(limits, read_inputs(table), data.sensitive)
+        return cls(data, table, data.words(), strata)
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -83,8 +90,8 @@ class Part:
 
     @property
     def sensitive(self) -> Mapping[str, Any]:
-        """The groups, by column."""
-        return self.data.sensitive
+        """The groups, by column, and the strata of limits."""
+        return {**self.data.sensitive, **self.strata}
 
     @property
     def weight(self) -> Any:
@@ -117,9 +124,9 @@ class Parts:
         if refuses_small and settings.groups.combine != "each":
             check_group_sizes(rest, settings)  # draws are stratified on columns, not on their intersections
         return cls(
-            Part.of(rest),
-            None if calibration is None else Part.of(calibration),
-            None if held_out is None else Part.of(held_out),
+            Part.of(rest, settings.limits),
+            None if calibration is None else Part.of(calibration, settings.limits),
+            None if held_out is None else Part.of(held_out, settings.limits),
         )
 
 
@@ -209,7 +216,7 @@ def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
                 "Sort them into groups when reading the file, for example with {bands=cuts}.",
                 name=name,
                 count=len(sizes),
-                cuts={name: _middle(values)},
+                cuts={name: middle(values)},
             )
         # A confidence covers every group, so no group can be left out or merged.
         remedy = LARGER_GROUPS if settings.confidence is not None else FEWER_GROUPS
@@ -232,7 +239,7 @@ def _group_columns(data: Dataset, groups: str) -> dict[str, Any]:
     return {**(columns if groups == "both" else {}), " & ".join(columns): joined}
 
 
-def _middle(values: Any) -> list[float]:
+def middle(values: Any) -> list[float]:
     """Return two cuts that make groups of about equal size, as an example of bands."""
     cuts = np.unique(np.nanquantile(values, (1 / 3, 2 / 3)).round()).tolist()
     return [int(cut) if float(cut).is_integer() else cut for cut in cuts]

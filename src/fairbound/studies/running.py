@@ -22,7 +22,7 @@ from fairbound.data import Dataset, count_rows
 from fairbound.evaluation import Repeats
 from fairbound.fairness import Constraint, shortest
 from fairbound.studies.first_look import columns_taken, label_values, remarks
-from fairbound.studies.fit_notes import base_notes, collected_warnings, scattered_columns, small_group_notes
+from fairbound.studies.fit_notes import base_notes, collected_warnings, small_group_notes
 from fairbound.studies.folder import write_study
 from fairbound.studies.importance import explain
 from fairbound.studies.judged import scores_by
@@ -70,7 +70,7 @@ def study(
     callback : function of a dictionary, optional
         Called with every row of the history; "stage" names the model.  If it returns True, training ends early.
     resume : path, optional
-        A file for the journal of the run, as for `ConstrainedClassifier.fit`.
+        A folder for the journal of the run, as for `ConstrainedClassifier.fit`.
     **settings
         How the models are trained and tested: the fields of `StudyChoices`.
 
@@ -100,6 +100,10 @@ class Study:
     settings : StudySettings
     held_out : Dataset, optional
         Rows to hold out; they replace those that would be drawn.
+    command : str, optional
+        The command that repeats the study; by default the call.
+    name_of : function, optional
+        Returns the name of an argument for notes; by default as in Python.
 
     Attributes
     ----------
@@ -113,12 +117,10 @@ class Study:
         The model with the limits, or the only model.
     frontier : tuple of FrontierModel
         With `bounds`: a fitted classifier for each bound, from loose to strict.
-    command : str
-        The command or call that repeats the study.
     lock : dict
         Limits and settings with their hash, made before training.
-    name_of : function
-        Returns the name of an argument for notes; by default as in Python.
+    remarks : list of str
+        What to know about the data before training.
     passes : Passes or None
         With the journal of the run, if it has one; None before `run`.
     """
@@ -128,7 +130,15 @@ class Study:
     frontier: tuple[FrontierModel, ...] = ()
     passes: Passes | None = None
 
-    def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
+    def __init__(
+        self,
+        data: Dataset,
+        settings: StudySettings,
+        *,
+        held_out: Dataset | None = None,
+        command: str = "",
+        name_of: NameOf = python_name,
+    ) -> None:
         if settings.confidence is not None and data.weight is not None:
             raise against_confidence(argument("weight"), UNWEIGHTED)
         check_limited_columns(settings.limits, data, settings.groups.combine)
@@ -137,13 +147,10 @@ class Study:
         parts = Parts.draw(data, settings, held_out)
         self.data, self.settings = data, settings
         self.training, self.calibration, self.held_out = parts.training, parts.calibration, parts.held_out
-        self._begin(settings, study_lock(data, settings))
-        self._remarks = remarks(data)
-
-    def _begin(self, settings: StudySettings, lock: dict[str, Any]) -> None:
-        self.limits, self.lock = settings.limits, lock
-        self.command, self._warnings = settings.as_call(), list[str]()
-        self.name_of: NameOf = python_name
+        self.limits, self.lock = settings.limits, study_lock(data, settings)
+        self.command, self.name_of, self._warnings = command or settings.as_call(), name_of, list[str]()
+        self._choice = list[str]()
+        self.remarks = [render(note, name_of) for note in remarks(data)]
 
     def run(self, callback: Callback | None = None, *, stage: Stage | None = None, free: Any = None) -> Self:
         """Train the models.
@@ -172,7 +179,7 @@ class Study:
             with stage("Choosing the model"):
                 choice = choose_model(self.training, self.settings, self.positive)
             self.settings = replace(self.settings, model=choice.model)
-            self._remarks.append(choice.reason)
+            self._choice = [choice.reason]
         if free is None:
             with stage("Training without limits") as watch:
                 free = self._fit((), watch)
@@ -292,15 +299,18 @@ class Study:
 
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
         """Return heading, tables and notes; the verdict comes first."""
-        from fairbound.report import headline
+        from fairbound.report import in_short
 
-        summary, tables, notes = self.summary, summary_tables(self.summary), list[str]()
-        if summary.frontier:
-            tables, notes = [*tables, frontier_table(summary)], [GAIN]
-        notes += self.result.about_new_rows
-        notes += [self.result.claim] if self.result.certified else []
-        verdict = f" {headline(summary)} {self.result.message}" if summary.limits else ""
-        return f"{self.describe()}{verdict}", tables, [*notes, *summary.rows_without_group(), *summary.notes]
+        summary, tables = self.summary, summary_tables(self.summary)
+        tables += [frontier_table(summary)] if summary.frontier else []
+        notes = [*([GAIN] if summary.frontier else []), *self.about_new_rows, *summary.rows_without_group()]
+        return " ".join([self.describe(), *in_short(summary)]), tables, [*notes, *summary.notes]
+
+    @property
+    def about_new_rows(self) -> list[str]:
+        """The margin, the forecast, and what a confidence claims."""
+        claim = [self.result.claim] if self.result.certified else []  # if no model passed, the message says so
+        return [*self.result.about_new_rows, *claim]
 
     def _fit(self, limits: Sequence[Constraint], callback: Callback | None) -> ConstrainedClassifier:
         """Train on the training rows; with a confidence, test on the calibration rows."""
@@ -405,12 +415,12 @@ class Study:
     def _notes(self) -> list[str]:
         """Return remarks about the data, warnings, and at the end where the rows come from."""
         return [
-            *self._remarks,
+            *self.remarks,
+            *self._choice,
             *(text for text in self._warnings if self.result.message not in text),  # it is shown by itself
             *small_group_notes(self.result),
             *self.result.notes,
             *base_notes(self.result),
-            *scattered_columns(self.training, self.after),
             self.data.description,
         ]
 

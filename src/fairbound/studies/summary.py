@@ -289,6 +289,11 @@ class Summary(Struct, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA)
         return None if self.fit is None else self.fit.reached
 
     @property
+    def useless(self) -> bool:
+        """Whether the model is no better than a constant prediction or, by an objective, than a constant decision."""
+        return (self.main.accuracy.gain if self.reached is None else self.reached.gain) <= 0
+
+    @property
     def names(self) -> dict[str, str]:
         """The words for the labels."""
         return dict(zip(self.classes, self.class_names, strict=True))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from fairbound._text_tables import TextTable
 from fairbound._words import as_level, count, number
-from fairbound.evaluation import GroupAudit
 from fairbound.fairness import shortest
 from fairbound.studies.summary import Summary
 
@@ -17,47 +14,37 @@ GAIN = "Gain: points of accuracy over the best constant prediction, which keeps 
 
 def summary_tables(summary: Summary) -> list[TextTable]:
     """Return tables of accuracy and rates by group, before and after, and of the limits."""
-    tables = [_overview_table(summary)]
-    tables += [_class_table(summary)] if len(summary.classes) > 2 else []
+    tables = [_accuracy_table(summary), _rate_table(summary)]
     return [*tables, *([_limit_table(summary)] if summary.limits else [])]
 
 
-def _groups(summary: Summary) -> Iterator[tuple[str, tuple[GroupAudit, ...]]]:
-    """Yield the name of each group of the main part, and its audits by each model."""
-    several = len(summary.main.after.missing) > 1  # with several sensitive columns, names of groups may repeat
-    for groups in zip(*(audit.groups for audit in summary.main.audits.values()), strict=True):
-        yield f"{groups[0].grouping}: {groups[0].name}" if several else groups[0].name, groups
-
-
-def _overview_table(summary: Summary) -> TextTable:
-    """Return accuracy and, with two classes, the rates by group."""
-    accuracy, models = summary.main.accuracy, list(summary.main.audits)
-    headings = ("no limit", "with limits") if len(models) == 2 else ("no limit" if not summary.limits else "",)
+def _accuracy_table(summary: Summary) -> TextTable:
+    accuracy = summary.main.accuracy
     found = [estimate.value or 0.0 for estimate in (accuracy.before, accuracy.after) if estimate is not None]
+    headings = ("no limit", "with limits") if len(found) == 2 else ("no limit" if not summary.limits else "",)
     gains = (f"{100 * (value - accuracy.constant):+.2f} points" for value in found)
-    rows = [
+    rows = (
         ("accuracy", *(f"{value:.2%}" for value in found)),
         ("gain over the best constant prediction", *gains),
-    ]
-    if len(summary.classes) == 2:
-        rows += [
-            (f"{rate.replace('_', ' ')}, {name}", *(number(each.rate(rate).value, 4) for each in groups))
-            for name, groups in _groups(summary)
-            for rate in RATES
-        ]
-    return TextTable(f"{count(summary.main.rows)} {summary.main_rows} rows", ("", *headings), tuple(rows))
+    )
+    return TextTable(f"{count(summary.main.rows)} {summary.main_rows} rows", ("", *headings), rows)
 
 
-def _class_table(summary: Summary) -> TextTable:
-    """Return one line for each group and class, with its rates side by side."""
-    lines = [
-        (name, label, *(" -> ".join(number(each.rate(rate, label).value, 4) for each in groups) for rate in RATES))
-        for name, groups in _groups(summary)
-        for label in summary.classes
-    ]
-    said = " (no limit -> with limits)" if len(summary.main.audits) == 2 else ""
-    header = ("group", "class", *(rate.replace("_", " ") for rate in RATES))
-    return TextTable(f"Rates of each class{said}", header, tuple(lines), left=2)
+def _rate_table(summary: Summary) -> TextTable:
+    """Return a line for each group and, of more than two, each class, with its rates side by side."""
+    audits = list(summary.main.audits.values())
+    several = len(audits[-1].missing) > 1  # with several sensitive columns, names of groups may repeat
+    labels = summary.classes if len(summary.classes) > 2 else summary.classes[-1:]
+    lines = []
+    for groups in zip(*(audit.groups for audit in audits), strict=True):
+        name = f"{groups[0].grouping}: {groups[0].name}" if several else groups[0].name
+        for label in labels:
+            rates = (" -> ".join(number(each.rate(rate, label).value, 4) for each in groups) for rate in RATES)
+            lines.append((name, *((label,) if len(labels) > 1 else ()), *rates))
+    title = "Rates of each class" if len(labels) > 1 else "Rates"
+    header = ("group", *(("class",) if len(labels) > 1 else ()), *(rate.replace("_", " ") for rate in RATES))
+    said = " (no limit -> with limits)" if len(audits) == 2 else ""
+    return TextTable(f"{title}{said}", header, tuple(lines), left=len(header) - len(RATES))
 
 
 def _limit_table(summary: Summary) -> TextTable:

@@ -1,12 +1,13 @@
 """Assess a model on all rows: loss, accuracy, and the measures, both exact (from decisions) and by surrogate.
 
 A limit is *kept* if `Constraint.keeps` accepts its measured value, which is computed from counts of decisions.  A model
-is *degenerate* if it is no more accurate than the best constant prediction, or if almost all rows get the same
-decision. Such a model keeps almost any limit, but it hardly uses its inputs.
+is *degenerate* if it is no more accurate than a constant prediction that keeps the limits, or if it is almost one.
+Such a model keeps almost any limit, but it hardly uses its inputs.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -47,6 +48,8 @@ class Assessment:
         Share of the rows predicted correctly, weighted by `loss_weights`.
     constant_accuracy : float
         Accuracy of the best constant prediction.
+    rival_accuracy : float
+        The same among the constants that keep the limits; −inf if none does.
     counts : array of shape (K, 2·O)
         Sums over cells of the rows selected for each outcome, and of those not selected.
     sums : array of shape (P, K, O)
@@ -59,6 +62,7 @@ class Assessment:
     loss: float
     accuracy: float
     constant_accuracy: float
+    rival_accuracy: float
     counts: Floats = field(repr=False)
     sums: Floats = field(repr=False)
     system: ConstraintSystem = field(repr=False)
@@ -124,11 +128,6 @@ class Assessment:
         commonest = float(by_class[: cells.n_labels].max())  # with two classes: rows selected, and rows not selected
         return (total - commonest) * len(cells) / total
 
-    @property
-    def selected_share(self) -> float:
-        """Return the share of the rows that are selected, with two classes."""
-        return float(self.counts[:, 0].sum() / self.system.cells.totals.sum())
-
     @cached_property
     def near_constant(self) -> bool:
         """Return whether all but a few rows get the same decision.
@@ -143,8 +142,10 @@ class Assessment:
 
     @property
     def degenerate(self) -> bool:
-        """Return whether the model is no more accurate than a constant, or has limits and is nearly constant."""
-        return self.gain <= 0 or (self.system.n_rows > 0 and self.near_constant)
+        """Return whether a constant keeps the limits and is as accurate, or the model is nearly such a constant."""
+        if self.rival_accuracy == -math.inf:
+            return False
+        return self.accuracy <= self.rival_accuracy + ROUNDING or (self.system.n_rows > 0 and self.near_constant)
 
     @property
     def measured(self) -> list[float]:
@@ -174,11 +175,14 @@ class Assessment:
 
 def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float) -> Assessment:
     """Assess the module from a sweep over all rows."""
+    lacking = problem.cells.n_labels - len(rows.class_weights)  # some rows, such as those of a fold, lack the last ones
+    shares = [*rows.class_weights.tolist(), *[0.0] * lacking]
     return Assessment(
         objective=objective,
         loss=sweep.loss,
         accuracy=sweep.accuracy,
-        constant_accuracy=float(rows.class_weights.max()),
+        constant_accuracy=max(shares),
+        rival_accuracy=max((shares[each] for each in problem.system.kept_constants), default=-math.inf),
         counts=problem.exact(rows, sweep),
         sums=cell_sums(sweep.sums[: len(problem.system.surrogates)], rows, problem.cells.n_cells),
         system=problem.system,

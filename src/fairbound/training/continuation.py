@@ -36,7 +36,7 @@ from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.result import History, TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows
-from fairbound.training.smoothed import FACTOR, MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
+from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
 from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
@@ -50,11 +50,12 @@ SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 MIXTURE = 0.8
 """The share of the error in the objective, unless another one is stated."""
 
-RUNGS = 3
-"""Solves that meet the limits; the second and third only where no model keeps them."""
+RUNGS, NARROWER = 3, 3.0
+"""Solves that meet the limits; the second and third only where no model keeps them, each at a third of the
+bandwidth: the gap is smaller there, and jumps less from point to point."""
 
-NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-5, patience=1)
-"""Newton steps converge quadratically: a step that gains less than 1e-5 of the merit is the last useful one."""
+NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-4, patience=1)
+"""Newton steps converge quadratically: a step that gains less than 1e-4 of the merit is the last useful one."""
 
 QUASI_NEWTON = QuasiNewtonSQP(tolerance=1e-5, stall=5e-4, patience=10, memory=40)
 """BFGS steps gain unevenly: a solve ends after ten that gain less than 0.05% each."""
@@ -223,10 +224,7 @@ class Continuation:
             self.multipliers = multipliers
 
     def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: Solution | None) -> None:
-        """Solve on all rows and touch the limits; if no model keeps them, again at narrower bandwidths.
-
-        A narrower bandwidth has a smaller gap, which jumps less from point to point.
-        """
+        """Solve on all rows and touch the limits; if no model keeps them, again at narrower bandwidths."""
         for _ in range(RUNGS):
             solution = self.solve("exact", stage, width, mixture, warm=warm)
             if solution is None or not stage.problem.system.n_rows:
@@ -234,7 +232,7 @@ class Continuation:
             self._touch_limits(stage, width, mixture, solution)
             if self.archive.kept:
                 return
-            warm, width = solution, width / FACTOR
+            warm, width = solution, width / NARROWER
 
     def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> None:
         """Move the bounds by the gap until the decisions keep the limits with few rows to spare.
