@@ -47,24 +47,6 @@ FAIRLEARN: dict[str, Callable[..., float]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(FAIRLEARN))
-@pytest.mark.parametrize("weighted", [False, True])
-def test_rates_are_those_of_fairlearns_metric_frame(name, weighted):
-    y, decision, group, w = _data()
-    w = w if weighted else None
-    frame = fl.MetricFrame(
-        metrics=FAIRLEARN[name],
-        y_true=y,
-        y_pred=decision,
-        sensitive_features=group,
-        sample_params=None if w is None else {"sample_weight": w},
-    )
-    result = audit(y, decision, group, sample_weight=w)
-    for value, expected in frame.by_group.items():
-        assert result.group(value).rate(name).value == pytest.approx(expected, abs=SAME)
-    assert result.group("everyone").rate(name).value == pytest.approx(frame.overall, abs=SAME)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_measures_are_those_of_fairlearn(weighted):
     y, decision, group, w = _data(1)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.evaluation.helpers import rows
 
 from fairbound.evaluation import WHOLES, MonotoneRate, Share, Tally, WeightedShare
 from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, decision_indicators, group_sums
@@ -44,21 +43,6 @@ def _indicators(rate: RateFunction, y, decision, group, g, label):
 
 def test_every_rate_says_what_it_is_a_share_of():
     assert set(WHOLES) > set(RATES.values())
-
-
-@pytest.mark.parametrize("name", list(RATES))
-@pytest.mark.parametrize("labels", [2, 3])
-@given(seed=st.integers(0, 10**6), n=st.integers(4, 60))
-def test_shares_are_counts_of_rows(name, labels, seed, n):
-    y, decision, group, _ = _random(seed, n, labels=labels)
-    y[:labels] = range(labels)
-    tally = Tally.build(y, decision, group)
-    grouping = tally.cells.groupings[0]
-    for outcome in tally.cells.outcomes:
-        shares = statistics(tally, RATES[name], grouping, outcome)
-        for g, share in zip(grouping.groups, shares, strict=False):
-            whole, part = _indicators(RATES[name], y, decision, group, g, tally.cells.classes[outcome])
-            assert share == Share((whole & part).sum(), whole.sum())
 
 
 @pytest.mark.parametrize("name", list(RATES))
@@ -139,30 +123,6 @@ def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
     expected = system.measured(sums[None])[0]
     tally = Tally.build(y, decision, group, sample_weight=w)
     assert tally.measured(compiled(tally, limit)) == expected
-
-
-def test_a_group_without_positives_is_undefined_and_left_to_the_caller():
-    y, decision, group = rows(("a", 1, 1, 3), ("a", 0, 0, 3), ("b", 1, 0, 2), ("b", 0, 0, 2), ("c", 0, 1, 4))
-    tally = Tally.build(y, decision, group)
-    grouping = tally.cells.groupings[0]
-    assert tally.counts(grouping, 1).rate(true_positive_rate).defined == [True, True, False, True]
-    assert tally.counts(grouping, 1).rate(precision).defined == [True, False, True, True]
-    assert statistics(tally, true_positive_rate, grouping, 1)[2] == Share(0, 0)
-    assert tally.measured(compiled(tally, Constraint(None, measure="equal_opportunity"))) == 1.0
-    assert tally.measured(compiled(tally, Constraint((0.5, None), measure="true_positive_rate", group="c"))) is None
-
-
-def test_confusion_and_missing_groups():
-    y = ["x", "y", "z", "x", "y", "z"]
-    decision = ["x", "x", "z", "y", "y", "x"]
-    tally = Tally.build(y, decision, ["a", "a", "a", "b", None, float("nan")])
-    grouping = tally.cells.groupings[0]
-    assert tally.missing(grouping) == 2
-    assert tally.group_rows(grouping) == [3, 1, 4]
-    assert tally.confusion(grouping)[0] == [[1, 0, 0], [1, 0, 0], [0, 0, 1]]
-    assert tally.confusion(grouping)[1] == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    binary = Tally.build([0, 0, 1, 1, 1], [0, 1, 0, 1, 1], ["a"] * 5)
-    assert binary.confusion(binary.cells.groupings[0])[0] == [[1, 1], [1, 2]]
 
 
 def informedness(g):

@@ -32,8 +32,6 @@ def only_grouping(cells):
     return grouping
 
 
-# --- groups as given -------------------------------------------------------------------------------------------------
-
 AS_GIVEN = {
     "strings": (["b", "a", "b", "a", "b", "a"], ("a", "b")),
     "an array of strings": (np.array(["b", "a", "b", "a", "b", "a"]), ("a", "b")),
@@ -121,9 +119,6 @@ def test_one_group_of_a_grouping():
     assert np.array_equal(part.membership, grouping.membership[1:])
 
 
-# --- labels ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("y", "classes"),
     [
@@ -156,8 +151,6 @@ def test_outcomes_are_the_positive_class_or_every_class():
     assert Cells.build([0, 1]).outcomes == (1,)
     assert Cells.build([0, 1, 2]).outcomes == (0, 1, 2)
 
-
-# --- several columns -------------------------------------------------------------------------------------------------
 
 SEX = ["f", "m", "f", "m", None, "f"]
 AGE = [1, 1, 2, 2, 2, None]
@@ -215,8 +208,6 @@ def test_polars_columns():
     table = pl.DataFrame({"sex": SEX, "age": AGE})
     assert counts(Cells.build(Y, table)) == counts(Cells.build(Y, {"sex": SEX, "age": AGE}))
 
-
-# --- sums ------------------------------------------------------------------------------------------------------------
 
 values = st.floats(-10, 10)
 row = st.tuples(
@@ -292,9 +283,6 @@ def test_cells_are_plain_objects():
     assert np.array_equal(again.index, cells.index)
     assert "membership" not in repr(only_grouping(cells))
     assert isinstance(only_grouping(again), Grouping)
-
-
-# --- refusals --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -388,8 +376,6 @@ def test_an_unknown_column_is_named_beside_the_known_ones():
     with pytest.raises(ValueError, match=r"Unknown sensitive column 'race'\. Known: none\."):
         Cells.build(Y).grouping("race")
 
-
-# --- names that are there twice -------------------------------------------------------------------------------------
 
 TWICE = [
     ({1: ["a", "b"], "1": ["a", "b"]}, r"sensitive_features has the columns 1 and '1': give each column a name"),

@@ -9,8 +9,6 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.fairness.helpers import COMPARING, RATE_NAMES, limit, ways_to_compare
 from tests.refusals import refused
 
@@ -58,9 +56,6 @@ def every_form():
                 yield limit(name, bound, **options)
                 yield limit(name, bound, columns=("sex", "age & race"), **options)
                 yield limit(name, bound, classes=("low", "very high"), **options)
-
-
-# --- construction ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COMPARING)
@@ -148,15 +143,6 @@ def test_a_measure_of_ones_own_is_a_value_too():
         constraint.with_bound(1.5)
 
 
-@pytest.mark.parametrize("name", SURROGATES)
-def test_surrogates_by_name_and_by_instance(name):
-    assert DisparateImpact(0.8, surrogate=name).surrogate == name
-    assert DisparateImpact(0.8, surrogate=SURROGATES[name](2)).surrogate == SURROGATES[name](2)
-
-
-# --- text ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "constraint"),
     [
@@ -198,13 +184,6 @@ def test_text_is_read(text, constraint):
 
 @pytest.mark.parametrize("constraint", list(every_form()), ids=str)
 def test_text_goes_there_and_back(constraint):
-    assert parse_constraint(str(constraint)) == constraint
-
-
-@pytest.mark.parametrize("name", COMPARING)
-@given(bound=st.floats(0, 1))
-def test_text_keeps_every_digit(name, bound):
-    constraint = limit(name, bound * MEASURES[name].largest)
     assert parse_constraint(str(constraint)) == constraint
 
 
@@ -285,9 +264,6 @@ def test_one_or_several_limits():
         as_constraints([0.8])
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", COMPARING)
 @pytest.mark.parametrize("bound", [-0.1, 1.01, 80])
 def test_bounds_out_of_range_are_refused(name, bound):
@@ -304,7 +280,8 @@ def test_rates_out_of_range_are_refused(name, bound):
 
 
 @pytest.mark.parametrize(
-    "bound", ["0.8", True, math.nan, [0.1, 0.2], (0.1,), (0.1, 0.2, 0.3), (math.nan, 0.1), ("a", None)]
+    "bound",
+    ["0.8", True, math.nan, [0.1, 0.2], (0.1,), (0.1, 0.2, 0.3), (math.nan, 0.1), ("a", None), 10**400, np.array(0.3)],
 )
 @pytest.mark.parametrize("name", COMPARING)
 def test_what_is_no_number_is_refused(name, bound):

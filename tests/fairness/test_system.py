@@ -81,9 +81,6 @@ def every_way(name, surrogate, cells, reference="g1"):
     )
 
 
-# --- derivatives -----------------------------------------------------------------------------------------------------
-
-
 # An unbounded surrogate in a denominator is refused (see the tests of constraints).
 ALLOWED = [
     (name, surrogate)
@@ -173,9 +170,6 @@ def test_rates_and_values_take_leading_dimensions():
         np.testing.assert_allclose(system.values(many)[0, position], system.values(factor * S), rtol=0, atol=1e-14)
 
 
-# --- surrogate and truth are one formula -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("labels", [2, 3])
 @pytest.mark.parametrize("name", MEASURES)
 def test_decisions_in_place_of_surrogates_give_the_exact_values(name, labels):
@@ -211,9 +205,6 @@ def test_a_threshold_moves_the_decisions_and_the_surrogates():
     expected = system.rates(decided_sums(system, z)[None])
     np.testing.assert_allclose(rates, expected, rtol=0, atol=1e-4)
     assert (special.expit(z[:, 0]) > 0.7).sum() == decide(z, 0.7).sum()
-
-
-# --- columns, missing groups, weights --------------------------------------------------------------------------------
 
 
 @st.composite
@@ -321,9 +312,6 @@ def test_blocks_are_shared_between_constraints():
     assert [row.constraint for row in system.rows] == [0] * 3 + [1] * 6 + [2] * 6
 
 
-# --- classes ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_limit_per_class_or_on_named_classes():
     rng = np.random.default_rng(0)
     group, y = full_cells(rng, 60, 2, 3)
@@ -392,9 +380,6 @@ def test_a_module_with_two_outputs_has_the_values_of_one_with_their_difference()
     found = system.values(cell_sums(system, as_logits(output, 2)))
     expected = system.values(cell_sums(system, (output[:, 1] - output[:, 0])[:, None]))
     assert np.array_equal(found, expected)
-
-
-# --- rows, bounds, and what is refused -------------------------------------------------------------------------------
 
 
 def test_rows_and_bounds_of_each_kind():
