@@ -57,26 +57,6 @@ def test_measures_are_those_of_fairlearn(weighted):
     assert {name: result.measure(name).value for name in expected} == pytest.approx(expected, abs=SAME)
 
 
-def test_classes_are_audited_one_against_the_rest():
-    y, decision, group, _ = _data(2, labels=4)
-    result = audit(y, decision, group)
-    for label in range(4):
-        frame = fl.MetricFrame(
-            metrics={name: FAIRLEARN[name] for name in ("selection_rate", "true_positive_rate", "precision")},
-            y_true=(y == label).astype(int),
-            y_pred=(decision == label).astype(int),
-            sensitive_features=group,
-        )
-        for value, line in frame.by_group.iterrows():
-            for name, expected in line.items():
-                assert result.group(value).rate(name, label).value == pytest.approx(expected, abs=SAME)
-        gap = frame.difference()["selection_rate"]
-        assert result.measure("demographic_parity", label=label).value == pytest.approx(gap, abs=SAME)
-    accuracies = fl.MetricFrame(metrics=sk.accuracy_score, y_true=y, y_pred=decision, sensitive_features=group)
-    assert result.measure("accuracy_parity").value == pytest.approx(accuracies.difference(), abs=SAME)
-    assert result.measure("accuracy_parity").label is None
-
-
 @pytest.mark.parametrize("labels", [2, 3])
 def test_every_measure_and_every_rate_of_the_registry_is_there(labels):
     y, decision, group, _ = _data(3, labels=labels)
