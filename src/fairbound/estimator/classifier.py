@@ -30,6 +30,7 @@ from fairbound.estimator.certified import set_apart
 from fairbound.estimator.chosen_encoder import encode
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
+from fairbound.estimator.explaining import Explanation, TurningChange, cheapest_changes, contributions
 from fairbound.estimator.feature_names import check_names, learn_names
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModels, frontier_models
@@ -380,6 +381,31 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         weights = read_weights(sample_weight, len(z), "sample_weight")
         self.calibration_ = fit_recalibration(z, 1 - codes if self._flipped else codes, weights, self.threshold_)
         return self
+
+    def explain(self, X: Any, *, changeable: Sequence[Any] = (), base_score: Any = None) -> Explanation:
+        """Return what each column adds to the decision score of each row, and which change would turn the decision.
+
+        The model must be linear, or a linear correction of a base with additive values.
+
+        Parameters
+        ----------
+        X : table or array of shape (n, columns)
+        changeable : sequence of column names or numbers, optional
+            For each row, the cheapest change of one of these columns that turns the decision is searched.
+        base_score : array, optional
+            As for `predict`.
+        """
+        weight, z, inputs = self._linear()[0], self._logits(X, base_score), self._read_new(X)
+        sign = -1.0 if self._flipped else 1.0
+        Z = self._numbers(inputs, None if base_score is None else read_base_score(base_score, inputs.n_rows))
+        names, parts = contributions(sign * weight, Z, self._scores, inputs, self.encoder_, self.encoded_names_)
+        score, parts = self.decision_function(X, base_score=base_score), sign * parts
+        parts = parts if z.shape[1] > 1 else parts[:, :, 0]
+        changes: tuple[TurningChange | None, ...] = ()
+        if len(changeable):
+            decide = partial(self.predict, base_score=base_score)
+            changes = cheapest_changes(decide, X, inputs, changeable, self.encoder_)
+        return Explanation(names, parts, score - parts.sum(axis=1), changes)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
