@@ -23,13 +23,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import together
-from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Quantity, Training
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.chosen_encoder import encode
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
+from fairbound.estimator.explaining import Explanation, TurningChange, cheapest_changes, contributions
 from fairbound.estimator.feature_names import check_names, learn_names
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModels, frontier_models
@@ -43,6 +44,7 @@ from fairbound.estimator.parameters import (
     present_processes,
     refuse_together,
 )
+from fairbound.estimator.quotas import best_rows
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
@@ -85,6 +87,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         also regularisers, `l2` and `class_weight`.
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
+    select : str or int, optional
+        A quota: select this share of the training rows, such as "10%", or this number of them, such as 100.  The
+        threshold on the score follows it exactly, and limits are kept by the selected.  Rows of equal score at the
+        threshold are left out, and `result_` says so.  `predict(X, select=100)` selects from another batch of rows.
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.
@@ -168,6 +174,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     objective: str | Any = "accuracy"
     loss: Loss | Any = "cross_entropy"
     threshold: Share = 0.5
+    select: Quantity = None
     pos_label: Any = None
     margin: Margin = None
     confidence: Confidence | float | None = None
@@ -320,7 +327,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any], position: int) -> FrontierModels:
         models = []
         for _, fitting, record in found:
-            limits = [each for each in fitting.constraints if each not in fitting.floors]
+            limits = [each for each in fitting.constraints if each not in (*fitting.floors, fitting.quota)]
             model = clone(self).set_params(constraints=limits, base=self.base)
             models.append(model._adopt(inputs, data, fitting, record))
         return frontier_models([point for point, _, _ in found], models, position)
@@ -339,9 +346,14 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             shown["text/html"] += self.result_._repr_html_()
         return shown
 
-    def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
-        """Return the decided label of each row; `base_score` replaces the scores of the base."""
-        return self._labels(decide(self._logits(X, base_score), self.threshold_))
+    def predict(self, X: Any, *, base_score: Any = None, select: str | int | None = None) -> NDArray[Any]:
+        """Return the decided label of each row; `base_score` replaces the scores of the base.
+
+        With `select`, such as 100 or "10%", exactly so many rows of X get the positive label: those of the largest
+        score, and of rows with equal scores the first ones.  Then the decision about a row depends on the whole batch.
+        """
+        z = self._logits(X, base_score)
+        return self._labels(decide(z, self.threshold_) if select is None else best_rows(z, select))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_score: Any = None) -> float:
         """Return the accuracy, by weight."""
@@ -380,6 +392,31 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         weights = read_weights(sample_weight, len(z), "sample_weight")
         self.calibration_ = fit_recalibration(z, 1 - codes if self._flipped else codes, weights, self.threshold_)
         return self
+
+    def explain(self, X: Any, *, changeable: Sequence[Any] = (), base_score: Any = None) -> Explanation:
+        """Return what each column adds to the decision score of each row, and which change would turn the decision.
+
+        The model must be linear, or a linear correction of a base with additive values.
+
+        Parameters
+        ----------
+        X : table or array of shape (n, columns)
+        changeable : sequence of column names or numbers, optional
+            For each row, the cheapest change of one of these columns that turns the decision is searched.
+        base_score : array, optional
+            As for `predict`.
+        """
+        weight, z, inputs = self._linear()[0], self._logits(X, base_score), self._read_new(X)
+        sign = -1.0 if self._flipped else 1.0
+        Z = self._numbers(inputs, None if base_score is None else read_base_score(base_score, inputs.n_rows))
+        names, parts = contributions(sign * weight, Z, self._scores, inputs, self.encoder_, self.encoded_names_)
+        score, parts = self.decision_function(X, base_score=base_score), sign * parts
+        parts = parts if z.shape[1] > 1 else parts[:, :, 0]
+        changes: tuple[TurningChange | None, ...] = ()
+        if len(changeable):
+            decide = partial(self.predict, base_score=base_score)
+            changes = cheapest_changes(decide, X, inputs, changeable, self.encoder_)
+        return Explanation(names, parts, score - parts.sum(axis=1), changes)
 
     @property
     def coef_(self) -> NDArray[np.float64]:

@@ -218,7 +218,7 @@ class Outlook:
 
     def forecast(self, result: TrainingResult) -> Forecast | None:
         """Return the forecast of a fit, whose model is in the problem; None without limits."""
-        if not self.problem.system.constraints:
+        if not self.problem.system.constraints or self.asked == 0:
             return None
         if self._present is not None and result.assessment.kept and not result.stopped:
             return self._present.forecast()

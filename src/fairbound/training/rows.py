@@ -26,7 +26,7 @@ from scipy import sparse
 
 from fairbound._mapped import MappedArray, map_rows
 from fairbound._weights import check_weights, scale_weights
-from fairbound.fairness import Cells, Grouping
+from fairbound.fairness import Cells
 from fairbound.training.chunks import Chunk, Floats, Slices, WeightParts
 
 Permutation = Callable[[int], NDArray[np.int64]]
@@ -320,35 +320,46 @@ def find_cells(cells: Cells, labels: Any, groups: Any, n: int) -> NDArray[np.int
     lacking = [grouping.name for grouping in cells.groupings if grouping.name not in columns]
     if lacking:
         raise ValueError(f"The groups of a batch lack the columns {lacking}: give a mapping from names to columns.")
-    groupings = [cells.grouping(name) for name in columns]
-    atoms: dict[tuple[Hashable, ...], int] = {}
-    for atom in reversed(range(cells.n_cells // cells.n_labels)):
-        atoms[tuple(_group(grouping, atom) for grouping in groupings)] = atom
-    classes = {label: place for place, label in enumerate(cells.classes)}
-    named = _as_list(labels, n, "label")
-    listed = [_as_list(column, n, f"group of {name!r}") for name, column in columns.items()]
-    found = []
-    for label, of_row in zip(named, zip(*listed, strict=True) if listed else [()] * n, strict=True):
-        if label not in classes:
-            raise ValueError(f"A batch has the label {label!r}, which the cells do not have: {list(cells.classes)}.")
-        if of_row not in atoms:
-            found_in = dict(zip(columns, of_row, strict=True))
-            raise ValueError(f"A batch has the groups {found_in}, which the cells do not have.")
-        found.append(atoms[of_row] * cells.n_labels + classes[label])
-    return np.array(found, dtype=np.int64)
+    label = _positions(labels, cells.classes, n, "label")
+    if (label < 0).any():
+        raise ValueError("The labels of a batch have a missing value: every row needs a label.")
+    # The positions in all columns, as digits of one number: of each row, and of each combination that the cells have.
+    of_rows, of_atoms = np.zeros(n, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    for name, column in columns.items():
+        grouping = cells.grouping(name)
+        member = grouping.membership[:-1]
+        base = len(grouping.groups) + 1
+        of_rows = of_rows * base + _positions(column, grouping.groups, n, f"group of {name!r}") + 1
+        of_atoms = of_atoms * base + np.where(member.any(axis=0), member.argmax(axis=0) + 1, 0)
+    known, atoms = np.unique(of_atoms, return_index=True)
+    place = np.searchsorted(known, of_rows).clip(max=len(known) - 1)
+    if (known[place] != of_rows).any():
+        raise ValueError(f"The groups of a batch have a combination that the cells do not have, in {list(columns)}.")
+    return atoms[place] * cells.n_labels + label
 
 
-def _group(grouping: Grouping, atom: int) -> Hashable:
-    """Return the group of the rows of an atom; None if it has none."""
-    return next((group for group, row in zip(grouping.groups, grouping.membership, strict=False) if row[atom]), None)
-
-
-def _as_list(values: Any, n: int, what: str) -> list[Any]:
-    """Return the values of a column of a batch, with None for a missing one."""
-    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+def _positions(values: Any, known: Sequence[Hashable], n: int, what: str) -> NDArray[np.int64]:
+    """Return the position of each value among the known ones; -1 for a missing value."""
+    if hasattr(values, "dtype"):
+        values = np.asarray(values.cpu() if hasattr(values, "cpu") else values)  # a tensor
+    at_once = isinstance(values, np.ndarray) and values.dtype.kind in "biufU"  # numbers or texts
+    listed = values if at_once or not isinstance(values, np.ndarray) else values.tolist()
     if len(listed) != n:
         raise ValueError(f"A batch has {n} rows of inputs, but {len(listed)} values of the {what}.")
-    return [None if value != value else value for value in listed]
+    unknown = -2
+    if at_once:
+        found = np.full(n, unknown, dtype=np.int64)
+        for place, value in enumerate(known):
+            found[listed == value] = place
+    else:
+        places: dict[Any, int] = {value: place for place, value in enumerate(known)}
+        found = np.fromiter((places.get(value, unknown) for value in listed), dtype=np.int64, count=n)
+    for row in np.flatnonzero(found == unknown):
+        value = listed[row].item() if at_once else listed[row]
+        if not (value is None or value != value):
+            raise ValueError(f"A batch has the {what} {value!r}, which the cells do not have: {list(known)}.")
+        found[row] = -1
+    return found
 
 
 def as_numbers(X: Any) -> Any:
