@@ -23,7 +23,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import together
-from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Quantity, Training
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
@@ -44,6 +44,7 @@ from fairbound.estimator.parameters import (
     present_processes,
     refuse_together,
 )
+from fairbound.estimator.quotas import best_rows
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
@@ -86,6 +87,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         also regularisers, `l2` and `class_weight`.
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
+    select : str or int, optional
+        A quota: select this share of the training rows, such as "10%", or this number of them, such as 100.  The
+        threshold on the score follows it exactly, and limits are kept by the selected.  Rows of equal score at the
+        threshold are left out, and `result_` says so.  `predict(X, select=100)` selects from another batch of rows.
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.
@@ -169,6 +174,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     objective: str | Any = "accuracy"
     loss: Loss | Any = "cross_entropy"
     threshold: Share = 0.5
+    select: Quantity = None
     pos_label: Any = None
     margin: Margin = None
     confidence: Confidence | float | None = None
@@ -321,7 +327,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any], position: int) -> FrontierModels:
         models = []
         for _, fitting, record in found:
-            limits = [each for each in fitting.constraints if each not in fitting.floors]
+            limits = [each for each in fitting.constraints if each not in (*fitting.floors, fitting.quota)]
             model = clone(self).set_params(constraints=limits, base=self.base)
             models.append(model._adopt(inputs, data, fitting, record))
         return frontier_models([point for point, _, _ in found], models, position)
@@ -340,9 +346,14 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             shown["text/html"] += self.result_._repr_html_()
         return shown
 
-    def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
-        """Return the decided label of each row; `base_score` replaces the scores of the base."""
-        return self._labels(decide(self._logits(X, base_score), self.threshold_))
+    def predict(self, X: Any, *, base_score: Any = None, select: str | int | None = None) -> NDArray[Any]:
+        """Return the decided label of each row; `base_score` replaces the scores of the base.
+
+        With `select`, such as 100 or "10%", exactly so many rows of X get the positive label: those of the largest
+        score, and of rows with equal scores the first ones.  Then the decision about a row depends on the whole batch.
+        """
+        z = self._logits(X, base_score)
+        return self._labels(decide(z, self.threshold_) if select is None else best_rows(z, select))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_score: Any = None) -> float:
         """Return the accuracy, by weight."""

@@ -39,6 +39,7 @@ class Parameters(Protocol):
     objective: Any
     loss: Loss
     threshold: float
+    select: Any
     pos_label: Any
     margin: Any
     confidence: Any
@@ -102,7 +103,7 @@ def one_callback(
 
 def refuse_together(params: Parameters, bounds: Sequence[float] = ()) -> None:
     """Raise an error for parameters that contradict each other; `bounds` are those of a frontier."""
-    names = ("confidence", "margin", "groups", "training")
+    names = ("confidence", "margin", "groups", "training", "select")
     refuse_conflicts(
         as_constraints(params.constraints), bounds=bounds, **{name: getattr(params, name) for name in names}
     )

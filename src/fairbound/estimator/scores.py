@@ -30,7 +30,7 @@ from fairbound.estimator.monotone import monotone_places
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
-from fairbound.fairness import Cells, as_constraints, as_logits, decide, probabilities
+from fairbound.fairness import Cells, Quota, as_constraints, as_logits, decide, probabilities
 from fairbound.training import Assessment, LinearTerm, TrainingProblem, as_model
 
 Floats = NDArray[np.float64]
@@ -81,7 +81,9 @@ class BaseScores:
 
     def result(self, counted: Assessment, changed: float, moved: Any) -> BaseResult:
         """Return the record of the base, from the assessment of its own decisions."""
-        return BaseResult(self.name, self.scored, counted.accuracy, tuple(counted.measured), float(changed), moved)
+        pairs = zip(counted.system.constraints, counted.measured, strict=True)
+        measured = tuple(value for limit, value in pairs if not isinstance(limit, Quota))
+        return BaseResult(self.name, self.scored, counted.accuracy, measured, float(changed), moved)
 
     def join(self, Z: Any) -> Any:
         """Return the inputs of the module for the training rows: encoded columns, group posteriors, scores."""

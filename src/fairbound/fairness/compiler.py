@@ -15,7 +15,7 @@ import numpy as np
 from fairbound._errors import InputError
 from fairbound._words import group_text
 from fairbound.fairness.cells import WITHIN, Cells, Grouping
-from fairbound.fairness.constraints import Constraint
+from fairbound.fairness.constraints import Constraint, Quota
 from fairbound.fairness.decisions import DecisionSurrogate
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import RateFunction, evaluate
@@ -206,6 +206,8 @@ class Compiler:
         def add(entry: dict[int, float], low: float, high: float, text: str) -> None:
             if not self.with_rows:
                 return
+            if isinstance(constraint, Quota):
+                low = high  # a fit aims at the quota itself
             if constraint.reserve:
                 low, high = _tightened(low, high, constraint.reserve[len(self.rows) - self.first_row])
             self.entries.append(({start + column: value for column, value in entry.items()}, low, high))

@@ -411,6 +411,22 @@ class Covariance(Constraint):
     measure: str | Measure = "covariance"
 
 
+@dataclass(frozen=True, repr=False)
+class Quota(Constraint):
+    """Exactly this share of all rows is selected, or as near below as ties of the score allow.
+
+    A fit has at most one, as `select=`; the threshold on the score follows it.
+    """
+
+    measure: str | Measure = "selection_rate"
+    against: str = OVERALL
+
+    @property
+    def share(self) -> float:
+        """Return the share of the rows."""
+        return self.limits[1]
+
+
 CONSTRAINTS: dict[str, type[Constraint]] = {
     str(constraint.measure): constraint
     for constraint in (

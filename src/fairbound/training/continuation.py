@@ -34,6 +34,7 @@ from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
 from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
+from fairbound.training.quota import at_quota
 from fairbound.training.result import History, TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows
 from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
@@ -206,13 +207,25 @@ class Continuation:
         self.archive = Archive(objective, self.judge, math.inf if self.free is None else self.free.accuracy)
         self.multipliers = np.zeros(problem.system.n_rows)
         self.optima = self.free_optima.copy()  # if the free optimum keeps the limits, it is optimal under them
-        for constant in self.constants:
+        for constant in self.constants if problem.system.quota is None else ():
             self.archive.offer_constant(constant, self.assess(problem, constant))
         for point in (*points, *self.free_points):
+            point = self._at_quota(problem, point)
             self.archive.offer(point, self.assess(problem, point))
+        self.w = self._at_quota(problem, self.w)
         found = self.assess(problem, self.w)
         self.archive.offer(self.w, found)
+        if problem.system.quota is not None and not points:
+            self.free = found  # a model without limits has the quota, too
         return found
+
+    def _at_quota(self, problem: TrainingProblem, w: Array) -> Array:
+        """Return the parameters with the threshold that a quota asks for; unchanged without a quota."""
+        share = problem.system.quota
+        if share is None:
+            return w
+        stage = last_layer(Stage(problem, self.rows), w)
+        return stage.lift(at_quota(stage, stage.local(w), share))
 
     def _use_precision(self, problem: TrainingProblem, objective: Objective) -> None:
         """Convert model and rows to the precision of the result; assess the best models again, as it judges them."""
@@ -248,7 +261,10 @@ class Continuation:
         few = SPARE_ROWS * row + SPARE_SHARE * np.sqrt(row)  # a group of n rows moves by 1/n with a row
         gap, spare = np.zeros(len(row)), np.full(len(row), 0.5)
         step, active, inside = np.zeros_like(start), solution.multipliers != 0.0, None
+        share = stage.problem.system.quota
         for _ in range(self.effort.touches):
+            if share is not None:
+                step = at_quota(stage, start + step, share) - start
             self.w = stage.lift(start + step)
             found = self.assess(stage.problem, start + step, stage.rows)
             self.archive.offer(self.w, found)
@@ -283,7 +299,8 @@ class Continuation:
         """
         if self.stopped:
             return None
-        if archive is None and name != "free" and not stage.rows.halves:  # decisions on a sample prove nothing
+        proving = not stage.rows.halves and stage.problem.system.quota is None  # a sample, or another threshold, is not
+        if archive is None and name != "free" and proving:
             archive = self.archive
         watch = None if archive is None else lambda w, found: archive.offer(stage.lift(w), found)
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture, watch)
