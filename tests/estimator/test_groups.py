@@ -29,9 +29,6 @@ def people(n=600, seed=0):
     return frame, y
 
 
-# --- columns of X ---
-
-
 def test_columns_of_x_leave_the_inputs_and_are_not_needed_to_predict():
     frame, y = people()
     clf = quick("disparate_impact(sex) >= 0.8", sensitive_columns=["sex", "race"]).fit(frame, y)
@@ -139,9 +136,6 @@ def test_misspelt_and_contradictory_columns():
         quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features={})
 
 
-# --- several columns ---
-
-
 @pytest.mark.parametrize("groups", ["each", "intersection", "both"])
 def test_several_columns_and_their_intersections(groups):
     frame, y = people()
@@ -153,9 +147,6 @@ def test_several_columns_and_their_intersections(groups):
     assert clf.result_.limits[0].reached == max(values) <= 0.15
     names = {entry.grouping for entry in clf.result_.groups}
     assert ("sex & race" in names) == (groups != "each")
-
-
-# --- missing groups ---
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
@@ -182,9 +173,6 @@ def test_missing_groups_can_be_a_group():
     numbers = np.where(np.arange(len(y)) % 5 > 0, (group == "a").astype(float), np.nan)
     clf = quick("demographic_parity <= 0.9", groups__missing="group").fit(X, y, sensitive_features=numbers)
     assert {entry.group for entry in clf.result_.groups} == {0.0, 1.0, "(missing)"}
-
-
-# --- small groups ---
 
 
 def with_small_groups():
@@ -353,9 +341,6 @@ def test_validation_rows_follow_what_became_of_small_groups():
         X, y, sensitive_features=group, eval_set=(X, y, group)
     )
     assert clf.result_.limits[0].eval_reached == clf.result_.limits[0].reached
-
-
-# --- names ---
 
 
 @pytest.mark.parametrize(
