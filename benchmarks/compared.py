@@ -335,6 +335,8 @@ def main() -> None:
     for seed in range(arguments.splits):
         for name in arguments.data:
             for method in arguments.methods:
+                if (name, method) == ("acs-us", "OxonFair"):  # its grid over five groups needs more than 20 GB
+                    continue
                 key = {"data": name, "seed": seed, "method": method}
                 try:
                     results.get(lambda key=key: run(key["data"], key["seed"], key["method"]), **key)

@@ -62,9 +62,6 @@ def test_what_is_not_text_is_compared_as_text():
     assert did_you_mean(None, ["none"]) == " Did you mean 'none'?"
 
 
-# --- groups and lists ---
-
-
 def test_a_group_called_everyone_is_told_from_everyone():
     texts = [group_text(group) for group in (None, "everyone", "'everyone'", '"everyone"', ("everyone",), "Everyone")]
     assert texts[0] == EVERYONE
@@ -89,8 +86,6 @@ def test_a_list_shows_the_beginning_of_what_is_long():
     assert len(listed(["x" * 1000])) < 100
     assert listed([]) == ""
 
-
-# --- text of files and users: nothing in it moves a terminal, a page or a spreadsheet ---------------------------------
 
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 PLANTED = "\x1b]0;title\x07\x9b31m\u202egnp.exe\u2066\u200b\u2028\r\n\x7f\ud800"

@@ -208,6 +208,9 @@ class Confidence(Settings):
 Margin = Annotated[Literal["auto"] | Annotated[float, Range(above=0, below=1)] | None, Shell(str, "auto|PROBABILITY")]
 """The type of `margin=`: a probability; "auto" is 2/3, so that limits are twice as likely to hold as to break."""
 
+Quantity = Annotated[str | Count | None, Shell(str, "SHARE%|NUMBER")]
+"""The type of `select=`: a share such as "10%", or a number of rows."""
+
 Callback = Callable[[dict[str, Any]], bool | None]
 """Called with each row of the history; if it returns True, the fit ends with the best model found."""
 
@@ -219,6 +222,7 @@ def refuse_conflicts(
     margin: float | str | None,
     groups: Groups,
     training: Training,
+    select: str | int | None = None,
     bounds: Sequence[float] = (),
 ) -> None:
     """Raise an error for settings that contradict each other."""
@@ -227,10 +231,10 @@ def refuse_conflicts(
         "confidence": level,
         "margin": margin,
         "training.early_stopping": training.early_stopping or None,
+        "bounds": list(bounds) or None,
     }
-    choosing["bounds"] = list(bounds) or None
     chosen = [argument(name, value) for name, value in choosing.items() if value is not None]
-    if len(chosen) > 1:
+    if len(chosen) > 1 and not (confidence is None and not len(bounds)):  # a margin begins where early stopping ends
         raise both_given(chosen[0], chosen[1], "which model to choose")
     if confidence is None:
         return
@@ -240,6 +244,7 @@ def refuse_conflicts(
         "it tests the limits of every group": ("groups.small", groups.small, groups.small != "error"),
         "it tests bounds that are stated": ("groups.no_group_worse", groups.no_group_worse, groups.no_group_worse),
         "it tests on rows that no model has seen": ("training.warm_start", training.warm_start, training.warm_start),
+        "its threshold is one that training sets by the limits alone": ("select", select, select is not None),
         "it tests models that whole passes find": (*stated, training.solver == "stochastic"),
     }
     for reason, (name, value, given) in untested.items():

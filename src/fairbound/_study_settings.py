@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Literal
 
-from fairbound._model_settings import Groups, Loss, Margin, Training
+from fairbound._model_settings import Groups, Loss, Margin, Quantity, Training
 from fairbound._settings import IN_PYTHON, Level, Range, Seed, Settings, Share, Shell
 
 KINDS = ("linear", "mlp:16", "boosted")
@@ -29,6 +29,8 @@ class FrontierChoices(Settings):
     objective : str
         What is best under the limits: accuracy, loss, balanced_accuracy, "cost(false_positive=1, false_negative=5)", or
         "profit(column)" with the column of the data that says what a positive decision gains.
+    select : str
+        A quota: the share or the number of the training rows to select, such as 10% or 100; the threshold follows it.
     groups : {"each", "intersection", "both"}, or Groups
     loss : str, or Loss
         Its function and its regularisers by name.
@@ -42,6 +44,7 @@ class FrontierChoices(Settings):
     test_size: Annotated[float, Range(least=0, below=1), IN_PYTHON] = 0.2
     seed: Seed = 0
     objective: Annotated[str, Shell(str, "OBJECTIVE")] = "accuracy"
+    select: Quantity = None
     groups: Groups = Groups()
     loss: Loss = Loss()
     surrogates: Annotated[str | Sequence[str], Shell(list[str], "NAME:SCALE...")] = ()

@@ -38,7 +38,7 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
 
 def check_each_weight(weights: Any, n_rows: int, name: str, first: int = 0) -> Floats:
     """Return one finite weight of at least 0 for each row; `first` rows came before them, for messages."""
-    array = np.array(as_numbers(weights, name))
+    array = as_numbers(weights, name)
     if array.shape != (n_rows,):
         raise InputError(
             "{name} must have one weight for each row, shape ({rows},), but has shape {shape}.",
@@ -118,4 +118,5 @@ def scale_weights(weights: Floats) -> Floats:
     >>> scale_weights(np.array([3.0, 6.0]))
     array([0.75, 1.5 ])
     """
-    return np.ldexp(weights, 1 - int(np.frexp(weights.max())[1]))
+    power = 1 - int(np.frexp(weights.max())[1])
+    return np.ldexp(weights, power) if power else weights

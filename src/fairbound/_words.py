@@ -195,3 +195,19 @@ def lookup(registry: Mapping[str, Entry], name: object, kind: str) -> Entry:
     if isinstance(name, str) and name in registry:
         return registry[name]
     raise ValueError(f"Unknown {kind} {name!r}.{did_you_mean(name, registry)} Known: {', '.join(sorted(registry))}.")
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in suitable units.
+
+    >>> [duration(seconds).replace("\N{NO-BREAK SPACE}", " ") for seconds in (0.36, 42.4, 754, 28260)]
+    ['0.4 s', '42 s', '12 min 34 s', '7 h 51 min']
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if seconds < 10:
+        text = f"{seconds:.1f} s"
+    elif minutes < 60:
+        text = f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    else:
+        text = f"{minutes // 60} h {minutes % 60} min"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")

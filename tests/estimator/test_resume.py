@@ -1,6 +1,6 @@
 """A fit that was killed continues from its journal to the same model, bit for bit.
 
-A kill leaves the beginning of the journal's file, so a file that is cut at some byte stands for it.
+A kill leaves the first results of the journal.
 """
 
 from __future__ import annotations
@@ -52,12 +52,20 @@ def fitted(settings, resume=None, limit=LIMIT, take=slice(None)):
 
 
 def whole_journal(path, run):
-    """Run with a journal that is written at once, and return its bytes."""
+    """Run with a journal that is written at once, and return its files in order."""
     journal = open_journal(path, seconds=0.0)
     found = run(Passes(journal))
-    content = path.read_bytes()
+    names = ["journal.json", *map(str, range(1, len(os.listdir(path))))]
+    content = [(path / name, (path / name).read_bytes()) for name in names]
     journal.remove()
     return found, content
+
+
+def restore(content):
+    """Write files of a journal."""
+    content[0][0].parent.mkdir()
+    for path, written in content:
+        path.write_bytes(written)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +79,7 @@ def test_a_fit_that_was_killed_ends_with_the_same_model(name, tmp_path):
     written, content = whole_journal(path, lambda passes: fitted(settings, passes))
     assert np.array_equal(parameters(written), parameters(plain))
     for cut in np.random.default_rng(0).integers(0, len(content), 2).tolist():
-        path.write_bytes(content[:cut])
+        restore(content[: cut + 1])
         found = fitted(settings, path)
         assert np.array_equal(parameters(found), parameters(plain)), cut
         assert found.result_.history.equals(plain.result_.history)
@@ -86,7 +94,7 @@ def test_a_long_fit_that_was_killed_ends_with_the_same_model(settings, tmp_path)
     path = tmp_path / "fit.journal"
     plain, content = whole_journal(path, lambda passes: fitted(settings, passes))
     for cut in np.random.default_rng(0).integers(0, len(content), 10).tolist():
-        path.write_bytes(content[:cut])
+        restore(content[: cut + 1])
         assert np.array_equal(parameters(fitted(settings, path)), parameters(plain)), cut
 
 
@@ -100,7 +108,7 @@ def test_a_frontier_that_was_killed_ends_with_the_same_models(tmp_path):
 
     plain, content = whole_journal(path, trace)
     for cut in np.random.default_rng(0).integers(0, len(content), 3).tolist():
-        path.write_bytes(content[:cut])
+        restore(content[: cut + 1])
         for found, expected in zip(trace(path), plain, strict=True):
             assert np.array_equal(parameters(found.classifier), parameters(expected.classifier))
             assert found.result.history.equals(expected.result.history)
@@ -109,7 +117,7 @@ def test_a_frontier_that_was_killed_ends_with_the_same_models(tmp_path):
 def test_solves_are_not_repeated(tmp_path, monkeypatch):
     path = tmp_path / "fit.journal"
     _, content = whole_journal(path, lambda passes: fitted({}, passes))
-    path.write_bytes(content)
+    restore(content)
 
     def repeated(*_, **__):
         raise AssertionError("a solve")
@@ -124,8 +132,8 @@ def test_solves_are_not_repeated(tmp_path, monkeypatch):
 def test_the_journal_of_another_fit_is_refused(changed, tmp_path):
     path = tmp_path / "fit.journal"
     content = whole_journal(path, lambda passes: fitted({}, passes))[1]
-    path.write_bytes(content)
-    with refused("fit.journal", "another run", "delete the file"):
+    restore(content)
+    with refused("fit.journal", "another run", "delete the folder"):
         fitted(
             {},
             path,
@@ -188,8 +196,8 @@ BATCHES = {"training__epochs": 2}
 )
 def test_a_journal_is_not_taken_for_that_of_another_model_with_the_same_parameters(before, after, tmp_path):
     path = tmp_path / "fit.journal"
-    path.write_bytes(whole_journal(path, lambda passes: fitted(before, passes))[1])
-    with refused("fit.journal", "another run", "step 1 ", "delete the file"):
+    restore(whole_journal(path, lambda passes: fitted(before, passes))[1])
+    with refused("fit.journal", "another run", "step 1 ", "delete the folder"):
         fitted(after, path)
 
 
@@ -205,13 +213,13 @@ def watched_fit(path, rows_of_eval, callbacks=()):
 def test_callbacks_and_the_history_have_the_rows_of_finished_solves_and_other_validation_rows_are_refused(tmp_path):
     path, before, after = tmp_path / "fit.journal", [], []
     plain, content = whole_journal(path, lambda passes: watched_fit(passes, slice(2000, None), before.append))
-    path.write_bytes(content[: int(0.7 * len(content))])
+    restore(content[: int(0.7 * len(content))])
     found = watched_fit(path, slice(2000, None), after.append)
     assert "eval accuracy" in plain.result_.history
     assert found.result_.history.equals(plain.result_.history)
     assert after == before
     assert np.array_equal(parameters(found), parameters(plain))
-    path.write_bytes(content)
+    restore(content)
     with refused("fit.journal", "another run"):
         watched_fit(path, slice(2001, None))
 
@@ -227,9 +235,12 @@ def test_a_record_that_asks_for_code_is_refused(content, tmp_path):
         Passes(journal).remember(lambda: b"k" * 16, lambda: None)
 
 
-def test_a_drawn_seed_cannot_be_resumed(tmp_path):
-    with refused("resume=", "random_state=None", "a number"):
-        fitted({"random_state": None}, tmp_path / "fit.journal")
+def test_a_drawn_seed_is_that_of_the_fit_that_is_resumed(tmp_path):
+    path, settings = tmp_path / "fit.journal", {"random_state": None, "hidden": (2,)}
+    first, content = whole_journal(path, lambda passes: fitted(settings, passes))
+    restore(content)
+    assert np.array_equal(parameters(fitted(settings, path)), parameters(first))
+    assert not np.array_equal(parameters(fitted(settings)), parameters(first))
 
 
 def test_a_fit_that_was_stopped_does_not_spoil_the_journal(tmp_path):

@@ -235,7 +235,8 @@ def test_a_shared_fit_that_was_killed_ends_with_the_same_model(tmp_path, setting
         whole = facts(fitted(parts[rank], resume=Passes(journal, Processes.present()), **settings))
         if journal is not None:
             journal.close()
-            os.truncate(path, path.stat().st_size // 2)
+            for number in range(len(os.listdir(path)) // 2, len(os.listdir(path))):
+                (path / str(number)).unlink()
         torch.distributed.barrier()
         again = facts(fitted(parts[rank], resume=path, **settings))
         return np.array_equal(whole[0], again[0]), path.exists()

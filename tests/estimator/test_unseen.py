@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, Groups, load
+from fairbound import ConstrainedClassifier, Groups, Training, load
 from fairbound.estimator import FitResult, ForecastWarning, LimitWarning, unseen
 from fairbound.fairness import Cells
 
@@ -40,6 +41,8 @@ def test_every_fit_under_limits_has_a_forecast(fitted, tmp_path):
     assert limit.lower < limit.expected < limit.upper
     assert forecast.holds == limit.holds < 0.7  # the fit lies at its limit
     assert forecast.rows == "training"
+    there, labels, _ = toy(20_000, seed=7)
+    assert forecast.accuracy == pytest.approx(fitted.score(there, labels), abs=0.03)
     assert f"{limit.expected:.3f} expected on new rows" in str(fitted.result_).replace("\n", " ").replace("  ", " ")
     assert FitResult.from_dict(fitted.result_.to_dict()).forecast == forecast
     fitted.save(tmp_path / "model")
@@ -111,8 +114,8 @@ def test_limits_that_no_model_keeps_have_no_forecast():
 def test_a_clear_constant_keeps_its_limits_on_new_rows(clear):
     """Rates of 0 in every group are uncertain, unless a model decides alike by a wide margin."""
     X = np.random.default_rng(0).normal(size=(400, 2))
-    group = np.where(X[:, 0 if clear else 1] > 0, "a", "b")
-    chance = 0.4 * (group == "a") if clear else 1 / (1 + np.exp(3.0 - X[:, 0]))
+    group = np.where(X[:, 1] > 0, "a", "b")
+    chance = 0.1 if clear else 1 / (1 + np.exp(3.0 - X[:, 0]))
     y = np.random.default_rng(1).random(400) < chance
     clf = ConstrainedClassifier("disparate_impact >= 0.95", margin=0.9, objective="loss")
     with pytest.warns(LimitWarning, match="no better than a constant"):
@@ -193,7 +196,8 @@ def test_a_margin_tightens_the_limit_and_the_forecast_agrees():
     assert result.limits[0].limit == LIMIT  # as asked
     assert result.limits[0].reached > plain.limits[0].reached + 0.02
     assert result.margin.probability == 0.9
-    assert result.margin.reached
+    assert not result.margin.dropped
+    assert result.margin.most > 0.9
     assert 0.01 < result.margin.limits[0].most < 0.2
     assert "was trained with a margin of" in str(result)
     assert FitResult.from_dict(result.to_dict()).margin == result.margin
@@ -214,6 +218,19 @@ def test_a_margin_brings_the_limit_nearer_on_new_rows():
     assert ratio(margin, there, groups) > ratio(plain, there, groups) + 0.03
 
 
+def test_a_margin_begins_where_early_stopping_ends():
+    X, y, group = toy(1200)
+    apart = toy(800, seed=5)
+    plain, roomy = (
+        quick(LIMIT, margin=margin, training=Training(early_stopping=True)).fit(
+            X, y, sensitive_features=group, eval_set=apart
+        )
+        for margin in (None, 0.9)
+    )
+    assert roomy.result_.forecast.holds >= 0.9 > plain.result_.forecast.holds + 0.1
+    assert roomy.result_.kept
+
+
 def test_a_margin_that_cannot_be_reached_is_reported():
     X, y, group = toy(200)
     clf = ConstrainedClassifier("disparate_impact >= 0.97", margin=0.99)
@@ -222,9 +239,10 @@ def test_a_margin_that_cannot_be_reached_is_reported():
     result = clf.result_
     assert result.kept
     assert result.forecast.holds < 0.89
-    said = result.about_new_rows
-    assert f"a probability of 99%, but these rows allow {100 * result.forecast.holds:.0f}% only" in " ".join(said)
-    assert result.margin.limits[0].most <= 0.03
+    assert "There is no margin: even the largest one gives a probability of" in " ".join(result.about_new_rows)
+    plain = clone(clf).set_params(margin=None).fit(X, y, sensitive_features=group)
+    assert (plain.predict(X) == clf.predict(X)).all()  # nothing is paid for nothing
+    assert result.margin.limits[0].most == 0.0
 
 
 @pytest.mark.parametrize(
@@ -304,7 +322,7 @@ def test_a_margin_does_not_lose_limits_that_are_kept_without_it():
     )
     assert plain.result_.kept  # else there is no test
     assert found.result_.kept
-    assert not found.result_.margin.reached
+    assert found.result_.margin.probability == 0.95
     selected = [found.predict(X)[group == each].mean() for each in range(4)]
     assert 0.3 <= min(selected) <= max(selected) <= 0.45
 

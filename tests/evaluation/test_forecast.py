@@ -120,28 +120,15 @@ def test_a_limit_at_its_bound_holds_with_even_odds_and_with_less_after_a_shift()
     assert "more likely to break" in " ".join(lower.lines())
 
 
-@pytest.mark.parametrize("probability", [0.5, 0.8, 0.95])
-def test_a_reserve_makes_the_limit_hold_with_the_probability(probability):
+def test_a_reserve_covers_what_a_limit_loses_and_three_errors():
     y, group = np.tile([0, 1], 1000), np.repeat(["a", "b"], 1000)
     decided = np.r_[np.arange(1000) < 500, np.arange(1000) < 400].astype(np.int64)
     found, _ = distribution("disparate_impact >= 0.8", y, group, decided)
-    found = RateDistribution(found.system, found.rates, np.array([0.01, -0.01, 0.0]), found.spread)
-    reserve, given = found.reserve(probability)
-    assert given == pytest.approx(probability, abs=0.01)
-    moved = found.rates + np.array([0.0, reserve[1], 0.0])  # 0.8·r_a − r_b falls by the reserve
-    after = RateDistribution(found.system, moved, found.shift, found.spread).forecast()
-    assert after.holds == pytest.approx(probability, abs=0.03)
-
-
-def test_a_limit_that_cannot_hold_does_not_tighten_the_others_without_end():
-    y, group, decided = rows(600)
-    alone, _ = distribution("selection_rate >= 0.3", y, group, decided)
-    beside, _ = distribution(["selection_rate >= 0.3", "disparate_impact >= 0.999"], y, group, decided)
-    of_floor = [row.constraint == 0 for row in beside.system.rows]
-    errors = np.sqrt(np.diag(alone.spread))[:3]  # of the rates of the groups; the last rate is that of everyone
-    reserve, given = beside.reserve(0.9)
-    assert given < 0.5
-    assert (reserve[of_floor] / errors).max() < 3.5  # 5 is the most that is tried
+    for shift, holds in ((0.0, 0.9985), (0.01, 0.9985)):
+        found = RateDistribution(found.system, found.rates, np.array([shift, -shift, 0.0]), found.spread)
+        moved = found.rates + np.array([0.0, found.reserve()[1], 0.0])  # 0.8·r_a − r_b falls by the reserve
+        after = RateDistribution(found.system, moved, found.shift, found.spread).forecast()
+        assert after.holds == pytest.approx(holds, abs=0.0015)
 
 
 def test_small_groups_have_larger_reserves_and_no_reserve_passes_equal_rates():
@@ -150,10 +137,10 @@ def test_small_groups_have_larger_reserves_and_no_reserve_passes_equal_rates():
     decided = (rng.random(len(group)) < np.where(group == "a", 0.5, 0.4)).astype(np.int64)
     y = rng.integers(0, 2, len(group))
     found, _ = distribution(DisparateImpact(0.8), y, group, decided)
-    pairs = dict(zip([row.text.split("]: ")[1] for row in found.system.rows], found.reserve(0.8)[0], strict=True))
+    pairs = dict(zip([row.text.split("]: ")[1] for row in found.system.rows], found.reserve(), strict=True))
     large = pairs["0.8 selection_rate(a) <= selection_rate(b)"]
     small = pairs["0.8 selection_rate(a) <= selection_rate(c)"]
-    assert 0 < large < 0.03 < small
+    assert 0 < large < 0.05 < small
     assert small <= 0.9 * 0.2 * 0.5
 
 

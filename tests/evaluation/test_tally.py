@@ -6,19 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.evaluation.helpers import rows
 
 from fairbound.evaluation import WHOLES, MonotoneRate, Share, Tally, WeightedShare
-from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, decision_indicators, group_sums
+from fairbound.fairness import RATES, Cells, decision_indicators, group_sums
 from fairbound.fairness.rates import RateFunction, false_positive_rate, precision, selection_rate, true_positive_rate
 
 
 def statistics(tally, rate, grouping, outcome, **monotone):
     return tally.counts(grouping, outcome).rate(rate, **monotone).statistics
-
-
-def compiled(tally, limit):
-    return tally.compile_all([limit])[0]
 
 
 def _random(seed: int, n: int = 60, groups: int = 3, labels: int = 2):
@@ -47,21 +42,6 @@ def test_every_rate_says_what_it_is_a_share_of():
 
 
 @pytest.mark.parametrize("name", list(RATES))
-@pytest.mark.parametrize("labels", [2, 3])
-@given(seed=st.integers(0, 10**6), n=st.integers(4, 60))
-def test_shares_are_counts_of_rows(name, labels, seed, n):
-    y, decision, group, _ = _random(seed, n, labels=labels)
-    y[:labels] = range(labels)
-    tally = Tally.build(y, decision, group)
-    grouping = tally.cells.groupings[0]
-    for outcome in tally.cells.outcomes:
-        shares = statistics(tally, RATES[name], grouping, outcome)
-        for g, share in zip(grouping.groups, shares, strict=False):
-            whole, part = _indicators(RATES[name], y, decision, group, g, tally.cells.classes[outcome])
-            assert share == Share((whole & part).sum(), whole.sum())
-
-
-@pytest.mark.parametrize("name", list(RATES))
 @given(seed=st.integers(0, 10**6))
 def test_weighted_shares_are_weighted_sums_of_rows(name, seed):
     y, decision, group, rng = _random(seed)
@@ -77,15 +57,6 @@ def test_weighted_shares_are_weighted_sums_of_rows(name, seed):
         found = [share.rows, share.weight, share.part, share.squares, share.part_squares]
         sums = [(whole & (w > 0)).sum(), w[whole].sum(), w[whole & part].sum()]
         assert found == pytest.approx([*sums, (w[whole] ** 2).sum(), (w[whole & part] ** 2).sum()], abs=1e-9)
-
-
-@pytest.mark.parametrize("weight", [None, 1.0, 0.25])
-def test_equal_weights_are_no_weights(weight):
-    y, decision, group, _ = _random(0)
-    tally = Tally.build(y, decision, group, sample_weight=None if weight is None else np.full(len(y), weight))
-    assert not tally.weighted
-    share = statistics(tally, selection_rate, tally.cells.groupings[0], 1)[-1]
-    assert share == Share(decision.sum(), len(y))
 
 
 def test_rows_of_weight_zero_do_not_count():
@@ -124,45 +95,6 @@ def test_weights_far_apart_lose_no_digits(name, labels, light):
         for label in range(labels):
             there = w[(group == g) & (y == label) & (decision == 0)].sum()
             assert tally.confusion(grouping)[g][label][0] == pytest.approx(there, rel=1e-13, abs=0)
-
-
-@pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if measure.comparison != "value"])
-@pytest.mark.parametrize("labels", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
-    y, decision, group, rng = _random(5, 200, labels=labels)
-    w = rng.uniform(0.5, 2.0, 200) if weighted else None
-    limit = Constraint(None, measure=name)
-    cells = Cells.build(y, group, weights=w)
-    system = ConstraintSystem.build(limit, cells)
-    sums = cells.sums(decision_indicators(np.asarray(decision), cells.outcomes))
-    expected = system.measured(sums[None])[0]
-    tally = Tally.build(y, decision, group, sample_weight=w)
-    assert tally.measured(compiled(tally, limit)) == expected
-
-
-def test_a_group_without_positives_is_undefined_and_left_to_the_caller():
-    y, decision, group = rows(("a", 1, 1, 3), ("a", 0, 0, 3), ("b", 1, 0, 2), ("b", 0, 0, 2), ("c", 0, 1, 4))
-    tally = Tally.build(y, decision, group)
-    grouping = tally.cells.groupings[0]
-    assert tally.counts(grouping, 1).rate(true_positive_rate).defined == [True, True, False, True]
-    assert tally.counts(grouping, 1).rate(precision).defined == [True, False, True, True]
-    assert statistics(tally, true_positive_rate, grouping, 1)[2] == Share(0, 0)
-    assert tally.measured(compiled(tally, Constraint(None, measure="equal_opportunity"))) == 1.0
-    assert tally.measured(compiled(tally, Constraint((0.5, None), measure="true_positive_rate", group="c"))) is None
-
-
-def test_confusion_and_missing_groups():
-    y = ["x", "y", "z", "x", "y", "z"]
-    decision = ["x", "x", "z", "y", "y", "x"]
-    tally = Tally.build(y, decision, ["a", "a", "a", "b", None, float("nan")])
-    grouping = tally.cells.groupings[0]
-    assert tally.missing(grouping) == 2
-    assert tally.group_rows(grouping) == [3, 1, 4]
-    assert tally.confusion(grouping)[0] == [[1, 0, 0], [1, 0, 0], [0, 0, 1]]
-    assert tally.confusion(grouping)[1] == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    binary = Tally.build([0, 0, 1, 1, 1], [0, 1, 0, 1, 1], ["a"] * 5)
-    assert binary.confusion(binary.cells.groupings[0])[0] == [[1, 1], [1, 2]]
 
 
 def informedness(g):

@@ -9,8 +9,6 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.fairness.helpers import COMPARING, RATE_NAMES, limit, ways_to_compare
 from tests.refusals import refused
 
@@ -60,9 +58,6 @@ def every_form():
                 yield limit(name, bound, classes=("low", "very high"), **options)
 
 
-# --- construction ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", COMPARING)
 def test_every_comparing_measure_has_a_class_of_its_own(name):
     constraint = CONSTRAINTS[name](limit(name).bound)
@@ -89,13 +84,6 @@ def test_limits_by_kind():
     assert Covariance((0, 1e-3)).limits == (0.0, 1e-3)
     assert rate_limit("selection_rate", lower=0.1).limits == (0.1, math.inf)
     assert DisparateImpact(None).limits == (-math.inf, math.inf)
-
-
-@pytest.mark.parametrize("bound", [1, 0, np.float64(0.5), np.float32(0.5), np.int64(1)])
-def test_bounds_are_numbers_of_any_kind(bound):
-    assert DisparateImpact(bound).limits[0] == bound
-    assert DemographicParity(bound).limits[1] == bound
-    assert parse_constraint(str(DisparateImpact(bound))) == DisparateImpact(bound)
 
 
 def test_columns_and_classes_may_be_given_bare_or_as_lists():
@@ -148,15 +136,6 @@ def test_a_measure_of_ones_own_is_a_value_too():
         constraint.with_bound(1.5)
 
 
-@pytest.mark.parametrize("name", SURROGATES)
-def test_surrogates_by_name_and_by_instance(name):
-    assert DisparateImpact(0.8, surrogate=name).surrogate == name
-    assert DisparateImpact(0.8, surrogate=SURROGATES[name](2)).surrogate == SURROGATES[name](2)
-
-
-# --- text ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "constraint"),
     [
@@ -198,13 +177,6 @@ def test_text_is_read(text, constraint):
 
 @pytest.mark.parametrize("constraint", list(every_form()), ids=str)
 def test_text_goes_there_and_back(constraint):
-    assert parse_constraint(str(constraint)) == constraint
-
-
-@pytest.mark.parametrize("name", COMPARING)
-@given(bound=st.floats(0, 1))
-def test_text_keeps_every_digit(name, bound):
-    constraint = limit(name, bound * MEASURES[name].largest)
     assert parse_constraint(str(constraint)) == constraint
 
 
@@ -285,9 +257,6 @@ def test_one_or_several_limits():
         as_constraints([0.8])
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", COMPARING)
 @pytest.mark.parametrize("bound", [-0.1, 1.01, 80])
 def test_bounds_out_of_range_are_refused(name, bound):
@@ -304,7 +273,8 @@ def test_rates_out_of_range_are_refused(name, bound):
 
 
 @pytest.mark.parametrize(
-    "bound", ["0.8", True, math.nan, [0.1, 0.2], (0.1,), (0.1, 0.2, 0.3), (math.nan, 0.1), ("a", None)]
+    "bound",
+    ["0.8", True, math.nan, [0.1, 0.2], (0.1,), (0.1, 0.2, 0.3), (math.nan, 0.1), ("a", None), 10**400, np.array(0.3)],
 )
 @pytest.mark.parametrize("name", COMPARING)
 def test_what_is_no_number_is_refused(name, bound):
@@ -331,11 +301,6 @@ def test_a_pair_without_a_direction_is_refused(name):
 def test_a_ratio_of_at_most_zero_is_refused(name):
     with pytest.raises(ValueError, match=rf"{name}: bound=\(None, 0\).*upper bound .*above 0"):
         CONSTRAINTS[name]((None, 0), reference="a")
-
-
-def test_a_rate_needs_a_pair():
-    with refused("accuracy", "bound=0.5", "(lower, upper)"):
-        Constraint(0.5, measure="accuracy")
 
 
 @pytest.mark.parametrize("name", COMPARING)

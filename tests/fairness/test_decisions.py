@@ -63,19 +63,6 @@ def test_multiclass_margins_are_over_the_best_rival(z):
 
 
 @every_margin
-@pytest.mark.parametrize("outputs", [1, 3, 5])
-@pytest.mark.parametrize("threshold", [0.5, 0.3])
-def test_margin_derivatives_agree_with_finite_differences(margin, outputs, threshold):
-    step = DecisionSurrogate(Linear(scale=2.0), margin, threshold)
-    z = logits(7, outputs)
-    found = step.derivatives(z)
-    assert found.shape == (outputs, 7, outputs)
-    for row in range(7):
-        expected = central_differences(lambda one: step.values(one[None])[0], z[row], 1e-6)
-        np.testing.assert_allclose(found[:, row], expected, rtol=0, atol=1e-9)
-
-
-@every_margin
 @pytest.mark.parametrize("outputs", [1, 4])
 @pytest.mark.parametrize("name", SURROGATES)
 def test_derivatives_of_every_surrogate_agree_with_finite_differences(name, margin, outputs):
@@ -148,12 +135,6 @@ def test_values_and_derivatives_together_are_those_apart(outputs, margin):
     assert probabilities(z.astype(np.float32)).dtype == np.float64
 
 
-@given(logits_of(st.integers(3, 5)))
-def test_multiclass_decisions_are_the_likeliest_class(z):
-    chosen = np.take_along_axis(probabilities(z), decide(z)[:, None], axis=1)[:, 0]
-    assert np.array_equal(chosen, probabilities(z).max(axis=1))
-
-
 quarters = st.integers(-40, 40).map(lambda k: k / 4 + 0.013)
 
 
@@ -162,13 +143,6 @@ def test_the_exact_step_of_the_margin_is_the_decision(z, margin):
     z = z + 0.01 * np.arange(z.shape[1])  # no ties between classes
     outcomes = (1,) if z.shape[1] == 1 else tuple(range(z.shape[1]))
     assert np.array_equal(DecisionSurrogate(ExactStep(), margin).values(z), outcome_indicators(decide(z), outcomes))
-
-
-@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.9])
-@every_margin
-def test_the_sign_of_the_margin_is_the_decision_at_any_threshold(threshold, margin):
-    z = logits(200, 1)
-    assert np.array_equal((margins(z, margin, threshold)[:, 0] > 0).astype(np.int64), decide(z, threshold))
 
 
 def test_a_tie_is_not_selected():

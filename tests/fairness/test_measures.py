@@ -8,10 +8,6 @@ import numpy as np
 import pytest
 from fairlearn.metrics import (
     MetricFrame,
-    demographic_parity_difference,
-    demographic_parity_ratio,
-    equal_opportunity_difference,
-    equalized_odds_difference,
     false_negative_rate,
     false_positive_rate,
     selection_rate,
@@ -24,7 +20,6 @@ from sklearn.metrics import accuracy_score, precision_score
 from tests.fairness.helpers import COMPARING, RATE_NAMES, limit
 
 from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, Measure, rate_limit
-from fairbound.fairness.compiler import compared_pairs
 from fairbound.fairness.measures import resolve_measure
 
 EXACT = 1e-12  # both sides are quotients of the same sums; what differs is rounding
@@ -142,26 +137,6 @@ def test_ratios_are_those_of_fairlearn(name, table):
         assert table.measured(limit(name, **options)) == pytest.approx(expected, rel=0, abs=EXACT)
 
 
-NAMED = {
-    "demographic_parity": demographic_parity_difference,
-    "disparate_impact": demographic_parity_ratio,
-    "equal_opportunity": equal_opportunity_difference,
-    "equalized_odds": equalized_odds_difference,
-}
-
-
-@pytest.mark.parametrize("name", NAMED)
-@pytest.mark.parametrize(("against", "method"), [("pairwise", "between_groups"), ("overall", "to_overall")])
-@fewer_examples
-@given(table=tables())
-def test_measures_are_fairlearns_of_that_name(name, against, method, table):
-    assume(MEASURES[name].comparison != "ratio" or min(table.rates("selection_rate")) > 0)
-    expected = NAMED[name](
-        table.y, table.decision, sensitive_features=table.group, method=method, sample_weight=table.weight
-    )
-    assert table.measured(limit(name, against=against)) == pytest.approx(expected, rel=0, abs=EXACT)
-
-
 @fewer_examples
 @given(table=tables())
 def test_covariance_is_the_largest_covariance_of_decision_and_group(table):
@@ -199,9 +174,6 @@ def test_own_rates_report_the_group_that_is_nearest_to_breaking_its_limit(table,
     assert (lower <= measured <= upper) == all(lower <= rate <= upper for rate in rates)
     for position, rate in enumerate(rates):
         assert table.measured(rate_limit(name, group=f"g{position}", lower=lower)) == rate
-
-
-# --- what the rows say is what is reported ---------------------------------------------------------------------------
 
 
 def kept(system, sums, tolerance=0.0):
@@ -290,9 +262,6 @@ def test_precision_of_a_group_in_which_nobody_is_selected_is_zero():
     assert table.rates("negative_predictive_value") == [0.5, 0.0, 0.5]
 
 
-# --- a measure of one's own ------------------------------------------------------------------------------------------
-
-
 def informedness(groups):
     return RATES["true_positive_rate"](groups) - RATES["false_positive_rate"](groups)
 
@@ -335,9 +304,3 @@ def test_measures_are_reached_by_name_and_by_instance():
         assert measure.default_surrogate.bounded == (measure.comparison != "covariance")
     with pytest.raises(ValueError, match=r"measure 'equal_odds'.*'equalized_odds'\? Known: "):
         resolve_measure("equal_odds")
-
-
-def test_compared_pairs():
-    assert compared_pairs(4, "pairwise") == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-    assert compared_pairs(3, "overall") == [(0, 3), (1, 3), (2, 3)]
-    assert compared_pairs(3, "reference", 0) == [(1, 0), (2, 0)]

@@ -108,9 +108,6 @@ def test_theorem_1_says_nothing_of_unbounded_surrogates():
     assert exact == pytest.approx(-0.25)
 
 
-# --- the bound that can be computed ----------------------------------------------------------------------------------
-
-
 def affine_in_sums(rate, cells):
     """Whether a rate of groups is affine in S: its value in the middle is the mean of the values at the ends."""
     rng = np.random.default_rng(0)
@@ -180,9 +177,6 @@ def test_gap_bound_is_at_least_as_tight_as_theorem_1(z0, z1, scale):
     gaps = cells.sums((values - outcome_indicators(decide(z), cells.outcomes)).__abs__())[None]
     bound = system.gap_bound(cells.sums(values)[None], gaps).item()
     assert bound <= 2 * saturation(values) + 1e-12
-
-
-# --- Theorem 2 -------------------------------------------------------------------------------------------------------
 
 
 @given(z0=logits, z1=logits, threshold=st.floats(0.05, 0.95), scale=st.sampled_from([1.0, 2.5]))

@@ -20,7 +20,7 @@ from fairbound.fairness import resolve_measure
 from fairbound.studies.judged import Baseline
 from fairbound.studies.lock import content_hash, locked, write_lock
 from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, grids
-from fairbound.studies.search import AlternativeSearch
+from fairbound.studies.search import AlternativeSearch, Trained
 
 RATIO = resolve_measure("disparate_impact")
 
@@ -197,7 +197,7 @@ def test_baselines_of_each_kind(search, found, law, kind):
     }[kind]
     search.baseline = given
     try:
-        result = search._judge(list(found.candidates))
+        result = search._judge([Trained(each.kind, each.limit, each.model, each.seconds) for each in found.candidates])
     finally:
         search.baseline = None
     part = law.take(search.choosing_rows)
@@ -331,8 +331,8 @@ def test_p_values_count_the_models_that_could_have_been_the_baseline(found, sear
         def predict(self, X):
             return np.where(np.arange(len(X)) % 5, law.target_names[1], law.target_names[0])
 
-    free = [replace(each, limit=None) for each in found.candidates]
-    free[1] = replace(free[1], model=Worse())
+    free = [Trained(each.kind, None, each.model, each.seconds) for each in found.candidates]
+    free[1] = free[1]._replace(model=Worse())
     judged = search._judge(free)["candidates"]
     p_values = [each.judged.paired.p for each in judged]
     assert min(p_values) < 1e-6

@@ -203,16 +203,12 @@ def audit(
     rows = read_decisions(file, reading, score=reading.score, memory=memory)
     sign = -1.0 if reading.lower_is_better else 1.0
     tally, scores = tally_decisions(
-        rows.y,
-        rows.prediction,
-        rows.sensitive,
+        *rows.rows,
         score=None if rows.score is None else sign * rows.score,
         threshold=None if reading.threshold is None else sign * reading.threshold,
-        sample_weight=rows.weight,
         groups=groups,
-        pos_label=rows.positive,
         min_group_size=min_group_size,
-        repeats=rows.repeats,
+        **rows.known,
     )
     found = audit_tally(tally, confidence, scores=scores)
     checked = [(limit, tally.checked(*tally.compile_all([limit]))) for limit in limits]
@@ -326,16 +322,12 @@ def certify(
 
     rows = read_decisions(file, reading, memory=memory)
     found = evaluation.certify(
-        rows.y,
-        rows.prediction,
-        rows.sensitive,
+        *rows.rows,
         limits,
         confidence,
-        sample_weight=rows.weight,
         largest_weight=largest_weight,
         groups=reading.groups,
-        pos_label=rows.positive,
-        repeats=rows.repeats,
+        **rows.known,
     )
     _show_reading(output, rows.read_as)
     output.text(found.to_text(option_name).rstrip())

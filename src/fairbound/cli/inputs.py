@@ -6,9 +6,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairbound._errors import Message, argument
 from fairbound._files import existing_file
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions
     from fairbound.cli.options import DescribingOptions
     from fairbound.data import Dataset
-    from fairbound.evaluation import Repeats
     from fairbound.fairness import Constraint
 
 
@@ -197,31 +196,16 @@ def _known(name: str, reading: DescribingOptions, quiet: bool) -> Dataset:
     return data.changed(sensitive={each: data.sensitive[each] for each in chosen})
 
 
-@dataclass(frozen=True)
-class DecidedRows:
-    """Labels, decisions and groups of the same rows.
+class DecidedRows(NamedTuple):
+    """Labels, decisions and groups, further arguments of an evaluation, the scores, and values read as another label.
 
-    Attributes
-    ----------
-    y, prediction : array of shape (n,), or None
-        Labels and decisions, both in the words of the label; None if their column is not named.
-    score : array of shape (n,), or None
-    sensitive : dict
-    weight : array of shape (n,), or None
-    positive : str or None
-        The positive one of two labels; without labels, the decision that selects.
-    read_as : tuple of (str, str, int, str)
-        The values that count as another label: "label" or "decision", the value, its number of rows, and that label.
+    Such a value is listed as "label" or "decision", the value, its number of rows, and the label.
     """
 
-    y: Any
-    prediction: Any
+    rows: tuple[Any, Any, dict[str, Any]]
+    known: dict[str, Any]
     score: Any
-    sensitive: dict[str, Any]
-    weight: Any
-    positive: str | None
-    read_as: tuple[tuple[str, str, int, str], ...]
-    repeats: Repeats | None = None
+    read_as: list[tuple[str, str, int, str]]
 
 
 def read_decisions(
@@ -240,56 +224,39 @@ def read_decisions(
     import numpy as np
 
     from fairbound._weights import check_weights
-    from fairbound.data import as_word, code_labels
+    from fairbound.data import code_labels
     from fairbound.evaluation import Repeats, match_decisions, match_positive
 
     columns, groups, counted = read_decided_columns(path, reading, memory, count=True, weight=weight, score=score)
-    weights = None
+    known: dict[str, Any] = {"sample_weight": None, "repeats": None if counted is None else Repeats(counted)}
     if weight is not None:
         shown = Message("Column {column!r} ({weight=})", column=weight)
-        weights = check_weights(columns[weight], len(columns[weight]), shown)
-    decided = None if prediction is None else columns[prediction]
-    further: dict[str, Any] = {
-        "score": None if score is None else columns[score],
-        "sensitive": groups,
-        "repeats": None if counted is None else Repeats(counted),
-        "weight": weights,
-    }
+        known["sample_weight"] = check_weights(columns[weight], len(columns[weight]), shown)
+    decided, scores = (None if name is None else columns[name] for name in (prediction, score))
     if target is None:
         if positive and len(positive) > 1:
             raise ValueError("--positive names several values of a label, but there is no --target; name one decision.")
-        chosen = reading.positive_decision
-        if chosen is None and positive:
-            chosen = positive[0]
-        return DecidedRows(y=None, prediction=decided, positive=chosen, read_as=(), **further)
+        chosen = positive[0] if positive and reading.positive_decision is None else reading.positive_decision
+        return DecidedRows((None, decided, groups), {**known, "pos_label": chosen}, scores, [])
     label = columns[target]
     check_binary(label, target, positive, reading.multiclass)
     codes, names, values = code_labels(label, target, positive or None, rows=counted)
     classes = np.asarray(names)
-    pos_label = names[1] if len(names) == 2 else None
-    labels_read = _read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist(), counted)
-    if prediction is None:
-        return DecidedRows(classes[codes], None, positive=pos_label, read_as=tuple(labels_read), **further)
-    named: dict[str, Any] = {
-        "names": (f"column {target!r} (--target)", f"column {prediction!r} (--prediction)"),
-        "positive_decision": reading.positive_decision,
-    }
-    if len(values) > len(names):  # --positive makes two labels of many
-        labels, positives = [each.value for each in values], [each.value for each in values if each.code == 1]
-        matched = match_positive(decided, labels, positives, len(codes), **named).astype(np.int64)
-    else:
-        matched = match_decisions(decided, names, len(codes), **named)
-    assert decided is not None
-    return DecidedRows(
-        y=classes[codes],
-        prediction=classes[matched],
-        positive=pos_label,
-        **further,
-        read_as=(
-            *labels_read,
-            *_read_as("decision", [as_word(value) for value in decided.tolist()], classes[matched].tolist(), counted),
-        ),
-    )
+    known["pos_label"] = names[1] if len(names) == 2 else None
+    read_as = _read_as("label", label, classes[codes], counted)
+    if decided is not None:
+        named: dict[str, Any] = {
+            "names": (f"column {target!r} (--target)", f"column {prediction!r} (--prediction)"),
+            "positive_decision": reading.positive_decision,
+        }
+        if len(values) > len(names):  # --positive makes two labels of many
+            labels, positives = [each.value for each in values], [each.value for each in values if each.code == 1]
+            matched = match_positive(decided, labels, positives, len(codes), **named).astype(np.int64)
+        else:
+            matched = match_decisions(decided, names, len(codes), **named)
+        read_as += _read_as("decision", decided, classes[matched], counted)
+        decided = classes[matched]
+    return DecidedRows((classes[codes], decided, groups), known, scores, read_as)
 
 
 def read_decided_columns(
@@ -351,14 +318,16 @@ def read_decided_columns(
     return columns, groups, rows
 
 
-def _read_as(what: str, values: list[str], words: list[str], rows: Any) -> list[tuple[str, str, int, str]]:
-    """List each value that counts as another label, with its number of rows and that label."""
+def _read_as(what: str, values: Any, words: Any, rows: Any) -> list[tuple[str, str, int, str]]:
+    from fairbound.data import as_word
+
     counts = Counter[tuple[str, str]]()
-    for pair, count in zip(zip(values, words, strict=True), [1] * len(values) if rows is None else rows, strict=True):
-        counts[pair] += int(count)
-    if all(value == word for value, word in counts):
-        return []
-    return [(what, value, rows, word) for (value, word), rows in sorted(counts.items())]
+    for value, word, number in zip(
+        values.tolist(), words.tolist(), repeat(1) if rows is None else rows.tolist(), strict=rows is not None
+    ):
+        counts[as_word(value), word] += number
+    changed = any(value != word for value, word in counts)
+    return [(what, value, rows, word) for (value, word), rows in sorted(counts.items())] if changed else []
 
 
 def parse_bands(words: Sequence[str] | None) -> dict[str, list[float]]:

@@ -232,7 +232,7 @@ class JournalOptions:
     resume : bool
         Continue a run that was killed or interrupted, from its journal; begin if there is none.
     checkpoint : SECONDS
-        Least time between writes of the journal, a file beside --out that is removed at the end.
+        Least time between writes of the journal, a folder beside --out that is removed at the end.
     """
 
     resume: bool = False

@@ -11,7 +11,7 @@ import typer
 
 from fairbound._settings import Count, Range
 from fairbound._text_tables import TextTable
-from fairbound._words import lookup
+from fairbound._words import duration, lookup
 from fairbound.cli.endings import complain, exit_code
 from fairbound.cli.options import command
 from fairbound.cli.output import Output
@@ -103,7 +103,7 @@ def reproduce(
         """Show the progress: after every run on a terminal, after every tenth of them elsewhere."""
         nonlocal done
         done += progress.last is not None
-        remaining = "" if progress.remaining is None else f", about {_duration(progress.remaining)} to go"
+        remaining = "" if progress.remaining is None else f", about {duration(progress.remaining)} to go"
         text = f"{progress.done} of {progress.total} runs{remaining}"
         output.update(text)
         tenth = 10 * progress.done // progress.total > 10 * (progress.done - 1) // progress.total
@@ -134,7 +134,7 @@ def reproduce(
     if made.results.outdated:
         output.text(f"{made.results.outdated} results of another version of fairbound were ignored.")
     output.text(
-        f"Written to {out} in {time.perf_counter() - begun:.0f} s: "
+        f"Written to {out} in {duration(time.perf_counter() - begun)}: "
         f"gallery{request.suffix}.html, figures, tables, verdicts{request.suffix}.json."
     )
     output.result(
@@ -145,10 +145,6 @@ def reproduce(
             "verdicts": [{"claim": each.claim, "solver": each.solver, "verdict": each.word} for each in made.verdicts],
         }
     )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _show(output: Output, made: Reproduction) -> None:

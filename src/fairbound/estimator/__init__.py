@@ -21,7 +21,7 @@ from fairbound.estimator.correction import ScoreScale
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.frontier import FrontierModel, FrontierModels
-from fairbound.estimator.inputs import Inputs, share_inputs
+from fairbound.estimator.inputs import Inputs, read_inputs, share_inputs
 from fairbound.estimator.models import logits, model_inputs
 from fairbound.estimator.objectives import Objective, Reached
 from fairbound.estimator.parameters import checked
@@ -31,6 +31,8 @@ from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperatu
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
+from fairbound.estimator.small_groups import settle_small_groups
+from fairbound.estimator.strata import read_strata
 from fairbound.training import L2, LOSSES, LinearModel, SmoothedL1, SquaredMeasure, as_model, as_regularizers
 
 if TYPE_CHECKING:
@@ -82,6 +84,9 @@ __all__ = [
     "logits",
     "make_fairness_scorer",
     "model_inputs",
+    "read_inputs",
+    "read_strata",
+    "settle_small_groups",
     "share_inputs",
 ]
 

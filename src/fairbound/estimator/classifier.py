@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
@@ -23,13 +23,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import together
-from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Quantity, Training
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.chosen_encoder import encode
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
+from fairbound.estimator.explaining import Explanation, TurningChange, cheapest_changes, contributions
 from fairbound.estimator.feature_names import check_names, learn_names
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModels, frontier_models
@@ -39,10 +40,11 @@ from fairbound.estimator.parameters import (
     NamedParameters,
     check_early_stopping,
     checked,
-    checked_resume,
     present_processes,
     refuse_together,
+    settled_seed,
 )
+from fairbound.estimator.quotas import best_rows
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
@@ -85,6 +87,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         also regularisers, `l2` and `class_weight`.
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
+    select : str or int, optional
+        A quota: select this share of the training rows, such as "10%", or this number of them, such as 100.  The
+        threshold on the score follows it exactly, and limits are kept by the selected.  Rows of equal score at the
+        threshold are left out, and `result_` says so.  `predict(X, select=100)` selects from another batch of rows.
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.
@@ -168,6 +174,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     objective: str | Any = "accuracy"
     loss: Loss | Any = "cross_entropy"
     threshold: Share = 0.5
+    select: Quantity = None
     pos_label: Any = None
     margin: Margin = None
     confidence: Confidence | float | None = None
@@ -222,7 +229,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             With `confidence=`: your own calibration rows, in place of a share of the training rows.  They must not
             have been used for anything that led to the model.
         resume : path, optional
-            A file for the journal of the fit.  It is written after solves, and removed at the end.  If the fit is
+            A folder for the journal of the fit.  It is written after solves, and removed at the end.  If the fit is
             killed, call `fit` again with the same file, and it continues.
         """
         started = time.perf_counter()
@@ -234,23 +241,39 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             self.__dict__.update({name: each for name, each in vars(fitted).items() if name not in stated})
             self.by_name_ = True  # its columns have been named one by one
             return self
-        processes = present_processes(self)
-        with together(processes):
-            params = checked(self)
-            refuse_together(params)
-            check_early_stopping(params, eval_set)
-            inputs = read_inputs(X)
-            data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-            if processes is not None:
-                check_shared(params, data, given)
+        with resumed(resume, present_processes(self)) as passes:
+            params, inputs, data = self._read(passes, X, y, sensitive_features, sample_weight, given)
             further = partial(read_further, params, inputs, data, sensitive_features)
             validation = None if eval_set is None else further("eval_set", eval_set)
             data, calibration = set_apart(params, data, calibration_set, further)
             encoder, model = last_model(params, inputs, data) if params.training.warm_start else (None, None)
-        with resumed(checked_resume(params, resume), processes) as passes:
             fitting = Fitting(params, data, passes, encoder, model)
             result = fitting.run(validation, calibration)
         return self._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
+
+    def _read(
+        self,
+        passes: Passes,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        given: Mapping[str, Any],
+        bounds: Sequence[float] = (),
+    ) -> tuple[Any, Inputs, Data]:
+        """Return the checked parameters, the inputs, and the rows; `given` are further arguments of `fit`."""
+        seed = settled_seed(self.random_state, passes)
+        with together(passes.processes):
+            params = checked(self)
+            params.random_state = seed
+            refuse_together(params, bounds)
+            check_early_stopping(params, given.get("eval_set"))
+            inputs = read_inputs(X)
+            weight, score = given["constraint_weight"], given["base_score"]
+            data = read_data(params, inputs, y, sensitive_features, sample_weight, weight, score)
+            if passes.processes is not None:
+                check_shared(params, data, given)
+        return params, inputs, data
 
     def _adopt(self, inputs: Inputs, data: Data, fitting: Fitting, result: FitResult) -> Self:
         """Set the fitted attributes."""
@@ -298,29 +321,20 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         position : int
             Index in `constraints` of the limit that the bounds are for.
         """
+        named = y, sensitive_features, sample_weight
+        given = {"constraint_weight": constraint_weight, "base_score": base_score}
         if Source.of(X, y) is not None:
-            given = {"constraint_weight": constraint_weight, "base_score": base_score, "resume": resume}
-            named = y, sensitive_features, sample_weight
-            _, models = from_source(self, "frontier", X, *named, bounds=bounds, position=position, **given)
-            for each in models:
+            given |= {"resume": resume, "bounds": bounds, "position": position}
+            _, frontier = from_source(self, "frontier", X, *named, **given)
+            for each in frontier:
                 each.classifier.by_name_ = True
-            return models
-        processes = present_processes(self)
-        with together(processes):
-            params = checked(self)
-            refuse_together(params, bounds)
-            inputs = read_inputs(X)
-            data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-            if processes is not None:
-                check_shared(params, data, {"constraint_weight": constraint_weight, "base_score": base_score})
-        with resumed(checked_resume(params, resume), processes) as passes:
+            return frontier
+        with resumed(resume, present_processes(self)) as passes:
+            params, inputs, data = self._read(passes, X, *named, given, bounds)
             found = Fitting(params, data, passes).frontier(bounds, position)
-        return self._adopt_frontier(inputs, data, found, position)
-
-    def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any], position: int) -> FrontierModels:
         models = []
         for _, fitting, record in found:
-            limits = [each for each in fitting.constraints if each not in fitting.floors]
+            limits = [each for each in fitting.constraints if each not in (*fitting.floors, fitting.quota)]
             model = clone(self).set_params(constraints=limits, base=self.base)
             models.append(model._adopt(inputs, data, fitting, record))
         return frontier_models([point for point, _, _ in found], models, position)
@@ -339,9 +353,14 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             shown["text/html"] += self.result_._repr_html_()
         return shown
 
-    def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
-        """Return the decided label of each row; `base_score` replaces the scores of the base."""
-        return self._labels(decide(self._logits(X, base_score), self.threshold_))
+    def predict(self, X: Any, *, base_score: Any = None, select: str | int | None = None) -> NDArray[Any]:
+        """Return the decided label of each row; `base_score` replaces the scores of the base.
+
+        With `select`, such as 100 or "10%", exactly so many rows of X get the positive label: those of the largest
+        score, and of rows with equal scores the first ones.  Then the decision about a row depends on the whole batch.
+        """
+        z = self._logits(X, base_score)
+        return self._labels(decide(z, self.threshold_) if select is None else best_rows(z, select))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_score: Any = None) -> float:
         """Return the accuracy, by weight."""
@@ -380,6 +399,31 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         weights = read_weights(sample_weight, len(z), "sample_weight")
         self.calibration_ = fit_recalibration(z, 1 - codes if self._flipped else codes, weights, self.threshold_)
         return self
+
+    def explain(self, X: Any, *, changeable: Sequence[Any] = (), base_score: Any = None) -> Explanation:
+        """Return what each column adds to the decision score of each row, and which change would turn the decision.
+
+        The model must be linear, or a linear correction of a base with additive values.
+
+        Parameters
+        ----------
+        X : table or array of shape (n, columns)
+        changeable : sequence of column names or numbers, optional
+            For each row, the cheapest change of one of these columns that turns the decision is searched.
+        base_score : array, optional
+            As for `predict`.
+        """
+        weight, z, inputs = self._linear()[0], self._logits(X, base_score), self._read_new(X)
+        sign = -1.0 if self._flipped else 1.0
+        Z = self._numbers(inputs, None if base_score is None else read_base_score(base_score, inputs.n_rows))
+        names, parts = contributions(sign * weight, Z, self._scores, inputs, self.encoder_, self.encoded_names_)
+        score, parts = self.decision_function(X, base_score=base_score), sign * parts
+        parts = parts if z.shape[1] > 1 else parts[:, :, 0]
+        changes: tuple[TurningChange | None, ...] = ()
+        if len(changeable):
+            decide = partial(self.predict, base_score=base_score)
+            changes = cheapest_changes(decide, X, inputs, changeable, self.encoder_)
+        return Explanation(names, parts, score - parts.sum(axis=1), changes)
 
     @property
     def coef_(self) -> NDArray[np.float64]:

@@ -46,6 +46,7 @@ from fairbound.estimator.parameters import (
     stated_probability,
 )
 from fairbound.estimator.penalty import penalties
+from fairbound.estimator.quotas import quota_in_words, quota_of
 from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
@@ -56,7 +57,7 @@ from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook
 from fairbound.estimator.watched import Watched, present_logits, validation_loss, watched_columns
 from fairbound.evaluation import Forecast
-from fairbound.fairness import Constraint, as_constraints, decide, decision_indicators
+from fairbound.fairness import Constraint, decide, decision_indicators
 from fairbound.training import (
     Assessment,
     Effort,
@@ -91,7 +92,7 @@ class Fitting:
         processes = passes.processes
         data, cells, own = with_cells(params, data, processes)
         self.data, self.classes = data, joined_classes(data, processes)
-        self.constraints = as_constraints(params.constraints)
+        self.constraints = params.constraints
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
@@ -133,7 +134,9 @@ class Fitting:
             )
         )
         self.Z = model_inputs(self.model, self.Z)
-        self.loss_weights = self.data.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
+        self.loss_weights = self.data.loss_weights
+        if params.loss.class_weight is not None:
+            self.loss_weights = self.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
         self.objective = Objective.of(params.objective)
         self.objective.check(cells.n_labels, params.loss.class_weight)
         self.stakes: Stakes | None = None
@@ -153,6 +156,14 @@ class Fitting:
         try_model(self.model, self.Z)
         self.start = self.problem.current()
         self._add_floors()
+        self._add_quota()
+
+    def _add_quota(self) -> None:
+        """With `select`, let the threshold follow the quota; it comes after the limits, and is none of them."""
+        self.quota = quota_of(self.params.select, self.cells)
+        if self.quota is not None:
+            self.constraints += (self.quota,)
+            self.problem = self._pose(self.constraints)
 
     def _pose(self, constraints: tuple[Constraint, ...]) -> TrainingProblem:
         """Return the problem of training the model under these limits."""
@@ -199,7 +210,7 @@ class Fitting:
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
-        asked = len(self.constraints) - len(self.floors)
+        asked = len(self.params.constraints)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
         of_folds = {"objective": self.objective.of_training, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
@@ -212,7 +223,8 @@ class Fitting:
             result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
             probability = stated_probability(self.params.margin)
             if probability is not None:
-                result = outlook.tighten(result, probability, options["callback"])
+                watching = {name: options[name] for name in ("callback", "judge") if name in options}
+                result = outlook.tighten(result, probability, **watching)
         else:
             inputs = self._numbers(calibration)
             calibrated = partial(forecast_rows, self.problem, self.model, inputs, calibration, self.params)
@@ -261,7 +273,7 @@ class Fitting:
             return [Forecast(reason=NO_FORECAST)] * len(points)
         if not self.params.training.forecast:
             return [None] * len(points)
-        asked = len(self.constraints) - len(self.floors)
+        asked = len(self.params.constraints)
         options["effort"] = replace(options["effort"], epochs=0)
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, **options)
         return outlook.forecast_all([each.result for each in points])
@@ -292,6 +304,8 @@ class Fitting:
         notes = [*notes, *facts.notes(), *([floors_in_words(self.floors)] if self.floors else [])]
         if self.passes.processes is not None:
             notes.append(f"{self.passes.processes.count} processes shared the fit, each with its own rows.")
+        if self.quota is not None:
+            notes.append(quota_in_words(self.quota, self.cells, assessment))
         said = facts.message(replace(result, assessment=assessment), reached)
         record = self._record(result, assessment, watched, there, notes, said)
         return replace(record, reached=reached), facts

@@ -129,12 +129,10 @@ def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int |
 
 def concerns(constraint: Constraint, grouping: Grouping) -> bool:
     """Return whether a limit applies to a grouping: it covers the column, and a group that it names exists there."""
-    if constraint.concerns_everyone(grouped=True):
-        return False
-    if constraint.columns is not None:
-        return grouping.name in constraint.columns
+    if not constraint.covers(grouping) or constraint.columns is not None:
+        return constraint.covers(grouping)
     wanted = constraint.reference if constraint.reference is not None else constraint.group
-    return wanted is None or grouping.find(wanted) is not None
+    return wanted is None or grouping.has(wanted)
 
 
 def smallest_sample(constraints: Sequence[Constraint], cells: Cells) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from fairbound._json import Number
-from fairbound.fairness import RATES, Cells, evaluate, group_sums
+from fairbound.fairness import RATES, Cells, Quota, evaluate, group_sums
 from fairbound.training import (
     Assessment,
     GapSums,
@@ -118,6 +118,8 @@ def limit_results(
     system, found = assessment.system, []
     gaps = surrogate_gaps(system, sums, assessment.counts)
     for position, constraint in enumerate(system.constraints):
+        if isinstance(constraint, Quota):
+            continue
         single = constraint.bound is not None and not isinstance(constraint.bound, tuple)
         price = None
         if single and training.multipliers is not None:

@@ -6,6 +6,9 @@ The rate of a few people is mostly noise, and a limit on it would limit noise.  
     error   names them with their counts
     warn    leaves them out of the limits (they stay in the loss), with a warning
     merge   merges them into a group "(other)"; if it is still too small, adds the next smallest group, with a warning
+
+The groups of a stratum, of limits "within grade", are groups like others, but they are not merged: "merge" leaves the
+small ones out.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ class SmallGroup:
 
 
 def settle_small_groups(
-    cells: Cells, constraints: Sequence[Constraint], policy: SmallGroups, least: int
+    cells: Cells, constraints: Sequence[Constraint], stated: SmallGroups, least: int
 ) -> tuple[Cells, tuple[SmallGroup, ...]]:
     """Apply the policy to groups of few rows; return the cells, and the groups that were left out or merged.
 
@@ -64,6 +67,7 @@ def settle_small_groups(
             groupings.append(grouping)
             continue
         rows = cells.group_sizes(grouping)
+        policy = "warn" if stated == "merge" and grouping.within else stated  # small groups of a stratum are left out
         few = [position for position, count in enumerate(rows) if count < least]
         if policy == "error":
             if few:
@@ -158,7 +162,7 @@ def _aligned(
                 members[pool].append(place)
     membership = np.stack([grouping.membership[places].sum(axis=0) for places in members])
     everyone = (membership.sum(axis=0, keepdims=True) > 0).astype(membership.dtype)
-    return Grouping(grouping.name, tuple(groups), np.concatenate([membership, everyone]))
+    return replace(grouping, groups=tuple(groups), membership=np.concatenate([membership, everyone]))
 
 
 def _pool_name(groups: Sequence[Hashable]) -> str:
@@ -182,7 +186,7 @@ def _undefined(cells: Cells, grouping: Grouping, constraints: Sequence[Constrain
                     continue
                 positions = undefined_groups(rate, cells, grouping, outcome)
                 if constraint.group is not None:
-                    positions = [each for each in positions if each == grouping.find(constraint.group)]
+                    positions = [each for each in positions if each in grouping.places(constraint.group)]
                 found |= set(positions)
     return found
 
@@ -224,7 +228,7 @@ def _check_merged(grouping: Grouping, pool: list[int], constraints: Sequence[Con
         )
     for constraint in concerned:
         named = constraint.reference if constraint.reference is not None else constraint.group
-        if named is not None and grouping.find(named) in pool:
+        if named is not None and set(grouping.places(named)) & set(pool):
             raise InputError(
                 "{limit} names the group {group!r} of {grouping!r}, which {groups.small='merge'} merges with others: "
                 "{groups}.",

@@ -4,14 +4,15 @@ Five models are fitted like the whole one, each without a fifth of the rows of e
 All these decisions, counted together, give the rates that the limits have on new rows.  They spread around the rates in
 the population by chance, with the covariance of counts.
 
-With a margin the bounds are tightened until the limits hold, by this forecast, with the wanted probability.
+With a margin, a stricter model is fitted as well.  On the straight line between the two, the first model is taken whose
+limits hold, by this forecast, with the wanted probability.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
 from fairbound.training import (
+    Assessment,
     Effort,
     FitSeries,
     TrainingProblem,
     TrainingResult,
-    choose_status,
     on_rows,
 )
 
@@ -34,11 +35,21 @@ Decisions = NDArray[np.int64]
 FOLDS = 5
 """Each fold is fitted to four fifths of the rows, so its models are nearly as good as the whole one."""
 
-ROUNDS = 3
-"""The most fits with a margin.  The first changes which pairs of groups bind; the others correct what it missed."""
+TOLD = 0.5
+"""The share of what the folds lose that the whole model is expected to lose.
 
-NEAR_ENOUGH = 0.05
-"""A forecast may miss the probability by this much before a further round."""
+It has more rows than they have, and what they lose is known with an error.  That error and the error of the forecast
+add up: a sample with little disparity by chance makes both large.  Half was nearest to the truth, among 0.4 to 1.
+"""
+
+STEPS = 32
+"""The models on the line from the fit to the stricter one."""
+
+TRIES = 3
+"""The stricter models that are tried, each with half the reserve of the last, if no model keeps it."""
+
+WORTH_IT = 0.5
+"""A margin is dropped if its limits are more likely to break than to hold, although more was asked for."""
 
 STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on the training rows."
 
@@ -60,9 +71,8 @@ def rate_distribution(
 ) -> RateDistribution:
     """Return the distribution of the rates on new rows.
 
-    What a fit owes to the chance of its rows is inversely proportional to their number.  So the rates of the whole
-    model fall by four fifths of what those of the folds, fitted to four fifths of the rows, fall by.  The five folds
-    show that shift five times, and how sure it is.
+    The rates of the whole model change by `TOLD` of what those of the folds change by.  The five folds show that change
+    five times, and how sure it is.  The covariance of counts and that of the sum of the five add up.
 
     Parameters
     ----------
@@ -82,11 +92,13 @@ def rate_distribution(
     rates = exact_rates(system, decisions)
     indicators = decision_indicators(judged, system.cells.outcomes)
     spread = system.rate_spread(indicators, added=0.0 if constant else 0.5)
-    shift = (1 - 1 / FOLDS) * (exact_rates(system, judged) - rates)
+    shift = TOLD * (exact_rates(system, judged) - rates)
     if judged is not decisions:
         parts = [exact_rates(system, np.where(out, judged, decisions)) - rates for out in outs]
-        spread = spread + (1 - 1 / FOLDS) ** 2 * FOLDS * np.cov(parts, rowvar=False)
-    return RateDistribution(system, rates, shift, spread, asked)
+        spread = spread + FOLDS * np.cov(parts, rowvar=False)
+    weights = system.cells.weights
+    accuracy = float(weights @ (judged == system.cells.labels) / weights.sum())
+    return RateDistribution(system, rates, shift, spread, asked, accuracy)
 
 
 def is_constant(problem: TrainingProblem, model: Any, Z: NDArray[np.float64], decisions: Decisions) -> bool:
@@ -118,6 +130,9 @@ def folds(cells: Cells) -> list[NDArray[np.bool_]]:
 
 Series = tuple[NDArray[np.bool_], FitSeries]
 """The rows that a fold leaves out, as a mask, and the fits to the other rows."""
+
+Line = tuple[NDArray[np.bool_], TrainingProblem, NDArray[np.float64], NDArray[np.float64]]
+"""The rows that a fold leaves out, its problem, and the parameters of its model and of its stricter one."""
 
 
 class Outlook:
@@ -203,7 +218,7 @@ class Outlook:
 
     def forecast(self, result: TrainingResult) -> Forecast | None:
         """Return the forecast of a fit, whose model is in the problem; None without limits."""
-        if not self.problem.system.constraints:
+        if not self.problem.system.constraints or self.asked == 0:
             return None
         if self._present is not None and result.assessment.kept and not result.stopped:
             return self._present.forecast()
@@ -225,61 +240,80 @@ class Outlook:
             found[place] = Forecast(reason=self.too_few) if self.too_few else self._rates(system, decisions).forecast()
         return found
 
-    def tighten(self, result: TrainingResult, probability: float, callback: Any = None) -> TrainingResult:
-        """Train for tightened bounds until the limits as asked hold with the wanted probability; return the result.
+    def tighten(self, result: TrainingResult, probability: float, **watching: Any) -> TrainingResult:
+        """Give the limits room, until they hold on new rows with the wanted probability; return the result.
 
-        All fits start from the last model.  The models of the folds differ by chance, so the shift from training rows
-        to new rows is the mean of those of all rounds.  A margin that makes the limits less likely to hold is dropped.
+        A stricter model is fitted, and one in each fold.  The models on the straight line from the fit to it, in the
+        space of parameters, are forecast by those at the same place on the lines of the folds.  The loosest model that
+        has the probability is taken.  `watching` are the callback and the judge of the fit.
         """
         asked = self.problem.system
         if not (asked.n_rows and result.assessment.kept and self._trials) or result.stopped:
             return result
-        series = list(self.series(result))
-        decided = self.left_out(series, [asked.constraints])[0]
-        plain = self._present = self._rates(asked, decided)
-        accuracy, shifts, reserve = self._accuracy(decided), [plain.shift], np.zeros(asked.n_rows)
-        whole, found, reached, given, share = None, result, True, probability, 1.0
-        without = self.problem.current()
-        for _ in range(ROUNDS):
-            holds = self._present.forecast().holds or 0.0
-            if found.stopped or abs(holds - probability) <= NEAR_ENOUGH or given < probability - NEAR_ENOUGH:
-                break  # near enough, or out of reach: the reserve is as large as it can be
-            # Tightened models lie within the limits; the reserve is measured from the first, which lies at them.
-            wanted, given = replace(plain, shift=np.mean(shifts, axis=0)).reserve(probability)
-            wanted = reserve + share * (wanted - reserve)
-            if np.array_equal(wanted, reserve):
-                break  # none is needed
-            limits, before = with_reserve(asked, wanted), self.problem.current()
-            whole = whole or self._continued(result, callback)
-            again = whole.fit(limits)
-            kept = replace(again.assessment, system=asked)
-            reached = again.assessment.kept and share == 1.0
-            if again.stopped or not kept.kept or (kept.degenerate and not found.assessment.degenerate):
-                self.problem.assign(before)  # the last model has less of a margin, but keeps the limits; try half of it
-                found, reached, given, share = replace(found, stopped=again.stopped), False, probability, 0.5 * share
-                continue
-            reserve, decided = wanted, self.left_out(series, [limits])[0]
-            self._present = self._rates(asked, decided)
-            shifts.append(self._present.shift)
-            found = replace(
-                again,
-                status=again.status if reached else choose_status(kept, converged=False, locally_infeasible=False),
-                assessment=kept,
-                conflicts=(),
-                iterations=[*found.iterations, *again.iterations],
-                seconds=found.seconds + again.seconds,
-                passes=found.passes + again.passes,
-                value_passes=found.value_passes + again.value_passes,
-                solver=result.solver,
-            )
-        cost = accuracy - self._accuracy(decided)
-        if self._present.forecast().chance < plain.forecast().chance:
-            self.problem.assign(without)
-            self._present, found, reserve, cost = plain, result, np.zeros_like(reserve), 0.0
-        self.margin = MarginResult(probability, plain.margins(reserve), reached, cost)
-        return found
+        series = [(out, each, each.fit(asked.constraints).parameters) for out, each in self.series(result)]
+        plain, chance = self._along([(out, each.problem, loose, loose) for out, each, loose in series], 0.0)
+        self._present, none = plain, MarginResult(probability, plain.margins(np.zeros(asked.n_rows)), chance)
+        self.margin = none
+        if chance >= probability:
+            return result
+        whole, reserve = self._continued(result, watching), plain.reserve()
 
-    def _continued(self, result: TrainingResult, callback: Any) -> FitSeries:
+        def usable(found: Assessment) -> bool:
+            return found.kept and (result.assessment.degenerate or not found.degenerate)
+
+        for _ in range(TRIES):
+            limits = with_reserve(asked, reserve)
+            strict = whole.fit(limits)
+            if strict.stopped or usable(strict.assessment):
+                break
+            reserve = 0.5 * reserve
+        spent: dict[str, Any] = {
+            "iterations": [*result.iterations, *strict.iterations],
+            "seconds": result.seconds + strict.seconds,
+            "passes": result.passes + strict.passes,
+            "value_passes": result.value_passes + strict.value_passes,
+        }
+        unchanged = replace(result, stopped=strict.stopped, **spent)
+        self.problem.assign(result.parameters)
+        if strict.stopped or not usable(strict.assessment):
+            self.margin = replace(none, dropped=True)
+            return unchanged
+        lines = [(out, each.problem, loose, each.fit(limits).parameters) for out, each, loose in series]
+
+        @cache
+        def at(step: int) -> tuple[TrainingResult, RateDistribution, float]:
+            return whole.between(result, strict, step / STEPS), *self._along(lines, step / STEPS)
+
+        _, last, most = at(STEPS)
+        if most < min(probability, max(WORTH_IT, chance)):
+            self.problem.assign(result.parameters)
+            self.margin = replace(none, most=most, cost=plain.accuracy - last.accuracy, dropped=True)
+            return unchanged
+        few, many = 0, STEPS
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (few, middle) if at(middle)[2] >= min(probability, most) else (middle, many)
+        while many < STEPS and not usable(at(many)[0].assessment):
+            many += 1
+        model, self._present, _ = at(many)
+        self.problem.assign(model.parameters)
+        margins = plain.margins(many / STEPS * reserve)
+        self.margin = MarginResult(probability, margins, most, plain.accuracy - self._present.accuracy)
+        return replace(model, **spent)
+
+    def _along(self, lines: Sequence[Line], share: float) -> tuple[RateDistribution, float]:
+        """Return the rates of the model in the problem on new rows, by the models at this share of the folds' lines.
+
+        The second value is the probability that all limits hold.
+        """
+        decided = np.zeros(len(self.problem.cells), dtype=np.int64)
+        for out, problem, loose, strict in lines:
+            problem.assign(loose + share * (strict - loose))
+            decided[out] = self.decide(problem, out)
+        rates = self._rates(self.problem.system, decided)
+        return rates, rates.forecast().chance
+
+    def _continued(self, result: TrainingResult, watching: dict[str, Any]) -> FitSeries:
         """Return further fits of the whole model, from the model without limits that the fit has found."""
         present, model = self.problem.current(), self.problem.model
         model.set_precision(self._dtype)
@@ -290,17 +324,12 @@ class Outlook:
             self.Z,
             loss_weights=self.weights,
             precision=np.float64,
-            callback=callback,
             neighbour=present,
-            **{**self.options, "effort": effort},
+            **{**self.options, **watching, "effort": effort},
         )
         model.set_precision(np.float64)
         self.problem.assign(present)
         return series
-
-    def _accuracy(self, decided: Decisions) -> float:
-        cells = self.problem.cells
-        return float(cells.weights @ (decided == cells.labels) / cells.weights.sum())
 
     def _rates(self, system: ConstraintSystem, left_out: Decisions) -> RateDistribution:
         if self._known_decisions is not None:

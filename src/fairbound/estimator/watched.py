@@ -86,10 +86,12 @@ class Watched:
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:
     """Return whether these rows have the groups that a limit compares."""
-    concerned = [each for each in tally.cells.groupings if limit.columns is None or each.name in limit.columns]
+    if limit.concerns_everyone(grouped=bool(tally.cells.groupings)):
+        return True
+    concerned = [each for each in tally.cells.groupings if limit.covers(each)]
     wanted = limit.reference if limit.reference is not None else limit.group
     if wanted is not None:
-        concerned = [each for each in concerned if each.find(wanted) is not None]
+        concerned = [each for each in concerned if each.has(wanted)]
     alone = resolve_measure(limit.measure).comparison == "value"
     return bool(concerned) and (alone or all(len(each.groups) > 1 for each in concerned))
 

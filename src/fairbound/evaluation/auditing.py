@@ -181,7 +181,8 @@ class _Asked(NamedTuple):
     def limit(self) -> Constraint:
         """Return the measure as a limit without a bound."""
         classes = None if self.label is None else (self.label,)
-        return Constraint(None, measure=self.measure, columns=(self.grouping.name,), classes=classes)
+        within = (self.grouping.within,) if self.grouping.within else None
+        return Constraint(None, measure=self.measure, columns=(self.grouping.column,), classes=classes, within=within)
 
 
 def _asked(measures: Iterable[Measure], tally: Tally) -> Iterator[_Asked]:
@@ -189,6 +190,8 @@ def _asked(measures: Iterable[Measure], tally: Tally) -> Iterator[_Asked]:
     cells = tally.cells
     for grouping in cells.groupings:
         for measure in measures:
+            if grouping.within and not measure.conditional:
+                continue
             several = cells.n_labels > 2 and measure.per_class
             for outcome in cells.outcomes if several else cells.outcomes[:1]:
                 yield _Asked(measure, grouping, cells.classes[outcome] if several else None)

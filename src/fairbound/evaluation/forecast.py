@@ -40,8 +40,8 @@ AUTO = 2 / 3
 CLEARLY_SHORT = 0.1
 """A margin falls short if the probability by the forecast is lower than the one asked for by more than this."""
 
-NEGLIGIBLE = 0.005
-"""A difference of probabilities that is smaller than the error of the draws."""
+LARGEST_ERRORS = 3.0
+"""The standard errors in the largest reserve: with them a single limit holds on new rows in 99.9% of draws."""
 
 LARGEST_SHARE = 0.9
 """The largest share of the distance between a bound and equal rates that a reserve may take."""
@@ -89,12 +89,15 @@ class Forecast:
         The rows from which it is computed.
     reason : str
         Why no forecast can be given.
+    accuracy : float or None
+        The accuracy of decisions about rows that their model has not seen.
     """
 
     limits: tuple[LimitForecast, ...] = ()
     holds: float | None = None
     rows: str = "training"
     reason: str = ""
+    accuracy: float | None = None
 
     @property
     def chance(self) -> float:
@@ -152,32 +155,37 @@ class MarginResult:
     probability : float
         The probability, by the forecast, with which all limits are to hold on new rows.
     limits : tuple of LimitMargin
-    reached : bool
-        Whether the training rows keep the limits with the whole margin.
+    most : float
+        The probability with the largest margin that was tried.
     cost : float
         The loss of accuracy on new rows, by cross-validation, compared with the fit without a margin.
+    dropped : bool
+        Whether there is no margin because even the largest one brings too little; `cost` is what it would cost.
     """
 
     probability: float
     limits: tuple[LimitMargin, ...]
-    reached: bool
+    most: float
     cost: float = 0.0
+    dropped: bool = False
 
     def lines(self, forecast: Forecast | None = None) -> list[str]:
         """Return a sentence for each limit, and what the margin does not deliver."""
+        cost = f"{100 * self.cost:.2f} points of accuracy" if self.cost > 0.0 else "no accuracy"
+        wanted, remedy = probability_text(self.probability), "give more rows or fewer columns, or loosen the limits"
+        if self.dropped:
+            most = f"even the largest one gives a probability of {probability_text(self.most)} by cross-validation"
+            return [f"There is no margin: {most}, not {wanted}, and costs {cost}; {remedy}."]
         found = [f"{each}." for each in self.limits if each.most > 0.0]
         if found:
-            cost = f"{100 * self.cost:.2f} points of accuracy" if self.cost > 0.0 else "no accuracy"
             found.append(f"By cross-validation this costs {cost} on new rows.")
-        elif self.reached:
+        else:
             without = "" if forecast is None else f": without it the probability is {probability_text(forecast.chance)}"
             found.append(f"There is no margin{without}.")
-        if not self.reached:
-            found.append("No model was found that keeps the limits with the whole margin.")
         if forecast is not None and self.falls_short(forecast):
             found.append(
-                f"The margin was to give a probability of {probability_text(self.probability)}, but these rows allow "
-                f"{probability_text(forecast.chance)} only: give more rows or fewer columns, or loosen the limits."
+                f"The margin was to give a probability of {wanted}, but these rows allow "
+                f"{probability_text(forecast.chance)} only: {remedy}."
             )
         return found
 
@@ -202,6 +210,8 @@ class RateDistribution:
     asked : int, optional
         Only the first `asked` limits get a forecast and a reserve; by default all.  The others are the floors of
         `no_group_worse`, which refer to the training rows.
+    accuracy : float
+        The accuracy of decisions about rows that were left out.
     """
 
     system: ConstraintSystem
@@ -209,6 +219,7 @@ class RateDistribution:
     shift: FloatArray
     spread: FloatArray
     asked: int | None = None
+    accuracy: float = math.nan
 
     def draw(self) -> FloatArray:
         """Return draws of the differences from `rates`, (draws, R): from a fixed seed, in antithetic pairs."""
@@ -232,43 +243,23 @@ class RateDistribution:
             low, middle, high = np.quantile(values, [0.5 - COVERAGE / 2, 0.5, 0.5 + COVERAGE / 2])
             found.append(LimitForecast(str(constraint), float(middle), float(low), float(high), float(holds.mean())))
         if not found:
-            return Forecast(rows=rows, reason="no limit has a bound.")
-        return Forecast(tuple(found), float(together.mean()), rows)
+            return Forecast(rows=rows, reason="no limit has a bound.", accuracy=self.accuracy)
+        return Forecast(tuple(found), float(together.mean()), rows, accuracy=self.accuracy)
 
-    def reserve(self, probability: float) -> tuple[FloatArray, float]:
-        """Return the distance by which each row of c must be tightened, so that the limits hold with a probability.
+    def reserve(self) -> FloatArray:
+        """Return the distance by which each row of c is tightened for the strictest model that a margin may choose.
 
-        The second value is the probability that the reserve gives, which is less if the one wanted is out of reach.
-
-        The model trained for the tightened bounds is assumed to lie on the bounds that bind, to have the present values
-        of the other rows of c, and to have the present distribution around these values.
+        That is what the row loses on new rows, and a number of its standard errors; less if equal rates are nearer.
         """
         A, lower, upper = (
             np.asarray(each) for each in (self.system.coefficients, self.system.lower, self.system.upper)
         )
-        c, shift = A @ self.rates, A @ self.shift
-        deviations = (self.draw() - self.shift) @ A.T
-        error = np.sqrt(np.clip(np.einsum("ir,rs,is->i", A, self.spread, A), 0.0, None))
+        shift, error = A @ self.shift, np.sqrt(np.clip(np.einsum("ir,rs,is->i", A, self.spread, A), 0.0, None))
         two_sided = np.isfinite(lower) & np.isfinite(upper)
         worse = np.where(two_sided, np.abs(shift), np.clip(np.where(np.isfinite(upper), shift, -shift), 0.0, None))
         asked = np.array([self.asked is None or row.constraint < self.asked for row in self.system.rows], dtype=bool)
         largest = np.where(asked, LARGEST_SHARE * room_within(self.system, self.rates), 0.0)
-
-        def reserve(errors: float) -> FloatArray:
-            return np.clip(worse + errors * error, 0.0, largest)
-
-        def holds(errors: float) -> float:
-            kept = reserve(errors)
-            moved = np.clip(c, lower + kept, np.maximum(upper - kept, lower + kept)) + shift + deviations
-            return float(((moved >= lower) & (moved <= upper))[:, asked].all(axis=1).mean())
-
-        few, many = -1.0, 5.0
-        # If the largest reserve of one limit is too small, further errors serve nothing and tighten the others.
-        wanted = min(probability, holds(many) - NEGLIGIBLE)
-        for _ in range(30):
-            middle = 0.5 * (few + many)
-            few, many = (middle, many) if holds(middle) < wanted else (few, middle)
-        return reserve(many), holds(many)
+        return np.minimum(worse + LARGEST_ERRORS * error, largest)
 
     def margins(self, reserve: FloatArray) -> tuple[LimitMargin, ...]:
         """Return a reserve in the unit of the measures.

@@ -29,6 +29,8 @@ def check_watchable(limit: Constraint) -> None:
         reason = "no e-process is known for a covariance; use demographic_parity, which limits the selection rates"
     elif limit.against == "overall" and measure.comparison != "value":
         reason = "its comparison with everyone includes the group itself; compare pairwise or with a reference group"
+    elif limit.within is not None:
+        reason = "it compares groups within strata; give a monitor the rows of each stratum"
     elif limit.classes is not None:
         reason = "it names classes, and a monitor has two decisions only"
     elif share_of_selected in measure.rates:

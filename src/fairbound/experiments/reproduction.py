@@ -86,6 +86,11 @@ class Exhibit:
     figures: tuple[Path, ...]
     table_files: tuple[Path, ...]
 
+    @property
+    def judged(self) -> list[tuple[str, Check]]:
+        """Each check with its solver; empty if no training is involved."""
+        return [(self.setting.solver if self.item.trains else "", check) for check in self.checks]
+
 
 @dataclass
 class Reproduction:
@@ -101,11 +106,7 @@ class Reproduction:
     @property
     def verdicts(self) -> list[ClaimVerdict]:
         """The verdicts on the claims of all exhibits."""
-        return verdicts(
-            (exhibit.setting.solver if exhibit.item.trains else "", check)
-            for exhibit in self.exhibits
-            for check in exhibit.checks
-        )
+        return verdicts(each for exhibit in self.exhibits for each in exhibit.judged)
 
 
 def planned(request: Request, results: Results) -> list[Run]:

@@ -1,7 +1,7 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
 from fairbound._positive_label import conventional_positive
-from fairbound.fairness.cells import OVERALL, Cells, Combine, Grouping
+from fairbound.fairness.cells import OVERALL, WITHIN, Cells, Combine, Grouping
 from fairbound.fairness.columns import name_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
 from fairbound.fairness.constraints import (
@@ -18,6 +18,7 @@ from fairbound.fairness.constraints import (
     NegativePredictiveParity,
     PredictiveEquality,
     PredictiveParity,
+    Quota,
     Representation,
     Sufficiency,
     rate_limit,
@@ -78,6 +79,7 @@ __all__ = [
     "OVERALL",
     "RATES",
     "SURROGATES",
+    "WITHIN",
     "AccuracyParity",
     "Cells",
     "Combine",
@@ -105,6 +107,7 @@ __all__ = [
     "PiecewiseAffineStep",
     "PredictiveEquality",
     "PredictiveParity",
+    "Quota",
     "RateBlock",
     "RateFunction",
     "Representation",

@@ -32,6 +32,7 @@ from fairbound._distinct import combine_codes
 from fairbound._errors import InputError, bad_value
 from fairbound._values import find_value
 from fairbound._weights import check_magnitude, check_weights
+from fairbound._words import did_you_mean
 from fairbound.fairness.columns import MOST_GROUPS, encode_labels
 from fairbound.fairness.group_probabilities import SUM_TOLERANCE
 from fairbound.fairness.sensitive import Division, encode_columns, read_columns
@@ -39,6 +40,9 @@ from fairbound.fairness.sensitive import Division, encode_columns, read_columns
 Floats = NDArray[np.float64]
 
 Combine = Literal["each", "intersection", "both"]
+
+WITHIN = "within "
+"""How the name of a column of strata begins: limits "within grade" compare groups in each stratum of "within grade"."""
 
 OVERALL = "overall"
 """The name of everyone, as a group and in the text of a limit."""
@@ -56,11 +60,32 @@ class Grouping:
         The values as given; tuples of values for an intersection.
     membership : array of shape (G + 1, A)
         1 where an atom belongs to a group.  The last row stands for everyone whose group is known.
+    within : str
+        The factor within whose strata groups are compared.  A group is then that of a column in one stratum, a tuple
+        (group, stratum).  Empty if all groups are compared.
     """
 
     name: str
     groups: tuple[Hashable, ...]
     membership: Floats = field(repr=False)
+    within: str = ""
+
+    @property
+    def column(self) -> str:
+        """Return the sensitive column, or the columns joined by " & "."""
+        return self.name.removesuffix(f" {WITHIN}{self.within}") if self.within else self.name
+
+    def stratum(self, place: int) -> Hashable:
+        """Return the stratum of a group; groups of the same stratum are compared."""
+        return self.groups[place][-1] if self.within else None  # type: ignore[index]  # a tuple
+
+    def places(self, group: Hashable) -> list[int]:
+        """Return the indices of a group, one for each stratum that has it; raise an error if there is none."""
+        if not self.within:
+            return [self.position(group)]
+        own = [each[:-1] if len(each) > 2 else each[0] for each in self.groups]  # type: ignore[index,arg-type]
+        found = [place for place, each in enumerate(own) if find_value(group, [each]) is not None]
+        return found or [self.position(group)]
 
     def find(self, group: Hashable) -> int | None:
         """Return the index of a group, or None if there is no such group.  Compare values first, then texts.
@@ -74,13 +99,25 @@ class Grouping:
         index = self.find(group)
         if index is None:
             known_groups = ", ".join(repr(known) for known in self.groups)
-            raise ValueError(f"Unknown group {group!r} in {self.name!r}. Known groups: {known_groups}.")
+            near = did_you_mean(str(group), map(str, self.groups))
+            raise ValueError(f"Unknown group {group!r} in {self.name!r}.{near} Known groups: {known_groups}.")
         return index
+
+    def has(self, group: Hashable) -> bool:
+        """Return whether there is such a group, in any stratum."""
+        if not self.within:
+            return self.find(group) is not None
+        try:
+            return bool(self.places(group))
+        except ValueError:
+            return False
 
     def only(self, group: Hashable) -> Grouping:
         """Return a grouping that has only this group, and everyone."""
-        index = self.position(group)
-        return Grouping(self.name, (self.groups[index],), self.membership[[index, -1]])
+        places = self.places(group)
+        return replace(
+            self, groups=tuple(self.groups[each] for each in places), membership=self.membership[[*places, -1]]
+        )
 
     def without(self, positions: Sequence[int], *, merged: Hashable | None = None) -> Grouping:
         """Return this grouping without some of its groups; a group named `merged`, if given, replaces them."""
@@ -89,7 +126,7 @@ class Grouping:
         parts, groups = [known[kept]], tuple(self.groups[each] for each in kept)
         if merged is not None:
             parts, groups = [*parts, known[list(positions)].sum(axis=0, keepdims=True)], (*groups, merged)
-        return _grouping(self.name, groups, np.concatenate(parts) > 0)
+        return _grouping(self.name, groups, np.concatenate(parts) > 0, self.within)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +315,7 @@ class Cells:
         atom, row = np.nonzero(whole)
         weights, cell = whole[atom, row], atom * self.n_labels + labels[row]
         totals = np.bincount(cell, weights, len(member) * self.n_labels)
-        own = Grouping(grouping.name, grouping.groups, np.eye(len(member)))
+        own = replace(grouping, membership=np.eye(len(member)))
         shares = Division(row, np.ones(len(row)))
         return Cells(cell, labels[row], weights, totals, self.classes, (own,), shares), own
 
@@ -368,6 +405,18 @@ class Cells:
 def _make_groupings(
     names: Sequence[str], values: Sequence[tuple[Hashable, ...]], combinations: np.ndarray, groups: str
 ) -> tuple[Grouping, ...]:
+    factors = [place for place, name in enumerate(names) if name.startswith(WITHIN)]
+    if factors:
+        own = [place for place in range(len(names)) if place not in factors]
+        plain = _make_groupings(
+            [names[each] for each in own], [values[each] for each in own], combinations[:, own], groups
+        )
+        further = [
+            _within(grouping, names[each].removeprefix(WITHIN), values[each], combinations[:, each])
+            for each in factors
+            for grouping in plain
+        ]
+        return (*plain, *further)
     if not isinstance(groups, str) or groups not in ("each", "intersection", "both"):
         raise bad_value("groups", groups, "'each', 'intersection' or 'both'")
     result = []
@@ -376,7 +425,8 @@ def _make_groupings(
             member = combinations[:, position] == np.arange(len(column_values))[:, None]
             result.append(_grouping(name, column_values, member))
     if groups in ("intersection", "both") and len(names) >= 2:
-        known = np.flatnonzero((combinations >= 0).all(axis=1))
+        whole = combinations[(combinations >= 0).all(axis=1)]
+        known = np.unique(whole, axis=0)  # strata divide an intersection into several atoms
         if not 0 < len(known) <= MOST_GROUPS:
             raise InputError(
                 "The intersection of {columns} has {count:,} groups (combinations of known values that occur), but "
@@ -386,12 +436,24 @@ def _make_groupings(
                 count=len(known),
                 most=MOST_GROUPS,
             )
-        tuples = tuple(tuple(column[code] for column, code in zip(values, combinations[a], strict=True)) for a in known)
-        member = np.arange(len(combinations)) == known[:, None]
+        tuples = tuple(tuple(column[code] for column, code in zip(values, each, strict=True)) for each in known)
+        member = (combinations == known[:, None]).all(axis=2)
         result.append(_grouping(" & ".join(names), tuples, member))
     return tuple(result)
 
 
-def _grouping(name: str, groups: tuple[Hashable, ...], member: np.ndarray) -> Grouping:
+def _within(grouping: Grouping, factor: str, strata: tuple[Hashable, ...], codes: np.ndarray) -> Grouping:
+    """Return the groups of a grouping in each stratum of a factor, where both occur together."""
+    groups, member = [], []
+    for place, group in enumerate(grouping.groups):
+        for code, stratum in enumerate(strata):
+            both = (grouping.membership[place] > 0) & (codes == code)
+            if both.any():
+                groups.append((*group, stratum) if isinstance(group, tuple) else (group, stratum))
+                member.append(both)
+    return _grouping(f"{grouping.name} {WITHIN}{factor}", tuple(groups), np.array(member), factor)
+
+
+def _grouping(name: str, groups: tuple[Hashable, ...], member: np.ndarray, within: str = "") -> Grouping:
     everyone = member.any(axis=0, keepdims=True)
-    return Grouping(name, groups, np.concatenate([member, everyone]).astype(np.float64))
+    return Grouping(name, groups, np.concatenate([member, everyone]).astype(np.float64), within)

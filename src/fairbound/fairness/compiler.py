@@ -14,8 +14,8 @@ import numpy as np
 
 from fairbound._errors import InputError
 from fairbound._words import group_text
-from fairbound.fairness.cells import Cells, Grouping
-from fairbound.fairness.constraints import Constraint
+from fairbound.fairness.cells import WITHIN, Cells, Grouping
+from fairbound.fairness.constraints import Constraint, Quota
 from fairbound.fairness.decisions import DecisionSurrogate
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import RateFunction, evaluate
@@ -118,22 +118,32 @@ class Compiler:
             return [self.cells.everyone]
         if not self.cells.groupings:
             raise ValueError(f"{constraint} needs groups: pass sensitive_features.")
+        covered = [grouping for grouping in self.cells.groupings if grouping.within == constraint.factor]
+        if not covered:
+            known = ", ".join(dict.fromkeys(grouping.within for grouping in self.cells.groupings if grouping.within))
+            raise ValueError(
+                f"{constraint}: the rows have no column {WITHIN + constraint.factor!r} beside their groups. Factors: "
+                f"{known or 'none'}."
+            )
         if constraint.columns is None:
-            groupings = list(self.cells.groupings)
+            groupings = covered
             wanted = constraint.reference if constraint.reference is not None else constraint.group
             if wanted is not None and len(groupings) > 1:
                 # The limit applies to the columns that have the named group.
-                groupings = [g for g in groupings if g.find(wanted) is not None]
+                groupings = [g for g in groupings if g.has(wanted)]
                 if not groupings:
-                    known = "; ".join(f"{g.name}: {', '.join(map(str, g.groups))}" for g in self.cells.groupings)
+                    known = "; ".join(f"{g.name}: {', '.join(map(str, g.groups))}" for g in covered)
                     raise ValueError(f"{constraint}: unknown group {wanted!r}. Known groups: {known}.")
         else:
-            groupings = [self.cells.grouping(column) for column in constraint.columns]
+            suffix = f" {WITHIN}{constraint.factor}" if constraint.within else ""
+            groupings = [self.cells.grouping(f"{column}{suffix}") for column in constraint.columns]
         if constraint.group is not None:
             # The rate may be undefined for the other groups, which are not limited.
             groupings = [grouping.only(constraint.group) for grouping in groupings]
         measure = resolve_measure(constraint.measure)
         for grouping in groupings:
+            if measure.comparison != "value" and grouping.within and not grouping_pairs(grouping, constraint):
+                raise ValueError(f"{constraint}: no stratum has two groups to compare.")
             if measure.comparison != "value" and len(grouping.groups) < 2:
                 raise ValueError(
                     f"{constraint} compares groups, but {grouping.name!r} has only one: {grouping.groups[0]!r}."
@@ -196,6 +206,8 @@ class Compiler:
         def add(entry: dict[int, float], low: float, high: float, text: str) -> None:
             if not self.with_rows:
                 return
+            if isinstance(constraint, Quota):
+                low = high  # a fit aims at the quota itself
             if constraint.reserve:
                 low, high = _tightened(low, high, constraint.reserve[len(self.rows) - self.first_row])
             self.entries.append(({start + column: value for column, value in entry.items()}, low, high))
@@ -206,8 +218,6 @@ class Compiler:
             for a in range(n_groups):
                 add({a: 1.0}, lower, upper, _between(lower, rate_of(a), upper))
         else:
-            reference = None if constraint.reference is None else grouping.position(constraint.reference)
-            against = constraint.against if reference is None else "reference"
             if measure.comparison == "covariance":
                 shares = group_shares(self.cells, grouping)
                 # With two groups both rows are equal up to the sign: keep the second, which is the paper's s = 1.
@@ -216,7 +226,7 @@ class Compiler:
                     text = _between(lower, f"cov({rate_of(a)})", upper)
                     add({a: shares[a], b: -shares[a]}, lower, upper, text)
             else:
-                pairs = compared_pairs(n_groups, against, reference)
+                pairs = grouping_pairs(grouping, constraint)
                 for a, b in pairs:
                     if measure.comparison == "difference" or constraint.bound is None:
                         add({a: 1.0, b: -1.0}, lower, upper, _between(lower, f"{rate_of(a)} - {rate_of(b)}", upper))
@@ -260,6 +270,19 @@ def compared_pairs(n_groups: int, against: str, reference: int | None = None) ->
     other = n_groups if against == "overall" else reference
     assert other is not None
     return [(a, other) for a in range(n_groups) if a != other]
+
+
+def grouping_pairs(grouping: Grouping, constraint: Constraint) -> list[tuple[int, int]]:
+    """Return the index pairs of groups that a limit compares: all pairs, or those with a reference, in each stratum."""
+    n_groups = len(grouping.groups)
+    if constraint.against == "overall":
+        return compared_pairs(n_groups, "overall")
+    references = None if constraint.reference is None else grouping.places(constraint.reference)
+    if references is None:
+        pairs = compared_pairs(n_groups, "pairwise")
+    else:
+        pairs = [pair for each in references for pair in compared_pairs(n_groups, "reference", each)]
+    return [(a, b) for a, b in pairs if grouping.stratum(a) == grouping.stratum(b)]
 
 
 def undefined_groups(rate: RateFunction, cells: Cells, grouping: Grouping, outcome: int) -> list[int]:

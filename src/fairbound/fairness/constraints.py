@@ -16,14 +16,14 @@ from typing import Any
 
 from fairbound._errors import InputError
 from fairbound._words import lookup
-from fairbound.fairness.cells import OVERALL
+from fairbound.fairness.cells import OVERALL, Grouping
 from fairbound.fairness.decisions import MarginKind
 from fairbound.fairness.measures import Measure, resolve_measure
 from fairbound.fairness.rates import QUOTIENT_RATES, RATES
 from fairbound.fairness.surrogates import SURROGATES, Surrogate, resolve_surrogate
 
-FOR_CLASSES = re.compile(r"\sfor\s+class(?:es)?\s")
-"""Introduces the classes in the text of a constraint."""
+CLAUSE = re.compile(r"\s(?:for\s+class(?:es)?|within)\s")
+"""Introduces the classes, or the factors, in the text of a constraint."""
 
 Bound = float | tuple[float | None, float | None] | None
 
@@ -53,6 +53,9 @@ class Constraint:
         The sensitive columns (or intersections) to which the limit applies; all by default.
     classes : tuple of labels, optional
         With more than two classes: the classes to which the limit applies; all by default.
+    within : tuple of str, optional
+        Factors such as "grade", or "age(30, 50)" with the cuts of bands.  Groups are compared, or their rates limited,
+        in each stratum of these factors by itself.
     surrogate : str or Surrogate, optional
         Replaces the step function in training; by default `Measure.default_surrogate`.
     margin : {"probability", "logit"}
@@ -70,18 +73,19 @@ class Constraint:
     group: Hashable | None = None
     columns: tuple[str, ...] | None = None
     classes: tuple[Hashable, ...] | None = None
+    within: tuple[str, ...] | None = None
     surrogate: str | Surrogate | None = None
     margin: MarginKind = "probability"
     reserve: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         measure = resolve_measure(self.measure)
-        for option in ("columns", "classes"):
+        for option in ("columns", "classes", "within"):
             names = getattr(self, option)
             if names is not None:
                 listed = _as_tuple(names)
                 # Columns are identified by their names as text; a table may name them by numbers.
-                object.__setattr__(self, option, tuple(map(str, listed)) if option == "columns" else listed)
+                object.__setattr__(self, option, listed if option == "classes" else tuple(map(str, listed)))
                 if not getattr(self, option):
                     raise ValueError(f"{measure.name}: {option}={names!r} is empty; leave {option}= out to mean all.")
         for option in ("reference", "group", "classes"):
@@ -138,6 +142,11 @@ class Constraint:
             raise ValueError(f'{measure.name}: against="overall" is the rate of everyone; leave {named} out.')
         if measure.comparison == "covariance" and self.reference is not None:
             raise ValueError(f"{measure.name} compares each group with everyone, so it does not take reference=.")
+        if self.within is not None and (self.against == "overall" or not measure.conditional):
+            raise ValueError(
+                f"{self}: within a factor, groups are compared with each other or with reference=, by their own rates; "
+                "covariances, shares of the selected and comparisons with everyone have no strata."
+            )
         if self.against == "overall" and not measure.overall:
             raise ValueError(
                 f'{measure.name} does not take against="overall": the groups are compared by their shares of a whole, '
@@ -208,9 +217,20 @@ class Constraint:
         >>> limit.concerns_everyone(grouped=True), limit.concerns_everyone(grouped=False)
         (False, True)
         """
-        if resolve_measure(self.measure).comparison != "value":
+        if resolve_measure(self.measure).comparison != "value" or self.within is not None:
             return False
         return self.against == "overall" or not (grouped or self.columns or self.group is not None)
+
+    @property
+    def factor(self) -> str:
+        """Return the factors within whose strata groups are compared, as text; empty without any."""
+        return ", ".join(self.within or ())
+
+    def covers(self, grouping: Grouping) -> bool:
+        """Return whether the limit applies to the groups of a grouping: to its column, and within its strata."""
+        if self.concerns_everyone(grouped=True) or grouping.within != self.factor:
+            return False
+        return self.columns is None or grouping.column in self.columns
 
     @property
     def name(self) -> str:
@@ -246,6 +266,10 @@ class Constraint:
             group = f"[{OVERALL}]"
         elif self.against == "overall":
             other = f" against {OVERALL}"
+        if self.within is not None:
+            other += (
+                f" within {', '.join(_quote_if_needed(name, ',') if '(' not in name else name for name in self.within)}"
+            )
         if self.classes is not None:
             listed = ", ".join(_quote_if_needed(label, ",") for label in self.classes)
             other += f" for class{'es' if len(self.classes) > 1 else ''} {listed}"
@@ -293,7 +317,7 @@ def _quote_if_needed(value: Hashable, separators: str = "") -> str:
     """Return a name for the text of a constraint, in quotes if it would be read as something else."""
     text = str(value)
     plain = text.isprintable() and text == text.strip() and text != "" and not set(text) & {*separators, '"'}
-    if plain and text not in ("overall", "pairwise") and not FOR_CLASSES.search(f" {text} "):
+    if plain and text not in ("overall", "pairwise") and not CLAUSE.search(f" {text} "):
         return text
     return json.dumps(text, ensure_ascii=False)
 
@@ -385,6 +409,22 @@ class Covariance(Constraint):
     """The absolute covariance of prediction and group is at most the bound.  This is a proxy: it bounds no rate."""
 
     measure: str | Measure = "covariance"
+
+
+@dataclass(frozen=True, repr=False)
+class Quota(Constraint):
+    """Exactly this share of all rows is selected, or as near below as ties of the score allow.
+
+    A fit has at most one, as `select=`; the threshold on the score follows it.
+    """
+
+    measure: str | Measure = "selection_rate"
+    against: str = OVERALL
+
+    @property
+    def share(self) -> float:
+        """Return the share of the rows."""
+        return self.limits[1]
 
 
 CONSTRAINTS: dict[str, type[Constraint]] = {

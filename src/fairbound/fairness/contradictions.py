@@ -50,7 +50,8 @@ def refuse_contradictions(limits: Sequence[Constraint]) -> None:
 def _share_a_quantity(first: Constraint, second: Constraint) -> bool:
     """Return whether two limits certainly bound the same rate, or the same difference, of some group."""
     measure = resolve_measure(first.measure)
-    if measure != resolve_measure(second.measure) or not _meet(first.classes, second.classes):
+    alike = measure == resolve_measure(second.measure) and first.factor == second.factor
+    if not alike or not _meet(first.classes, second.classes):
         return False
     if measure.comparison == "value":
         return _share_a_group(first, second)

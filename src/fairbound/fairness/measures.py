@@ -96,6 +96,11 @@ class Measure:
     monotone: bool = False
 
     @property
+    def conditional(self) -> bool:
+        """Return whether groups can be compared in each stratum by itself."""
+        return self.comparison != "covariance" and share_of_selected not in self.rates
+
+    @property
     def default_surrogate(self) -> Surrogate:
         """Return the smoothed step; for the covariance, the linear function, because that is how it is defined."""
         return Linear() if self.comparison == "covariance" else SmoothedStep()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fairbound.fairness.cells import Cells
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
-from fairbound.fairness.constraints import KEPT_TOLERANCE, Constraint
+from fairbound.fairness.constraints import KEPT_TOLERANCE, Constraint, Quota
 from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import AFFINE_RATES, differentiate, evaluate
@@ -109,9 +109,8 @@ class ConstraintSystem:
             blocks=tuple(replace(block, surrogate=0) for block in self.blocks),
         )
         if len(found.surrogates) == len(self.surrogates):  # c is the same function of S
-            vars(found).update(
-                (name, getattr(self, name)) for name in ("_affine", "change_by_a_row", "kept_constants", "texts")
-            )
+            same = "_affine", "_judged_lower", "change_by_a_row", "kept_constants", "texts"
+            vars(found).update((name, getattr(self, name)) for name in same)
         return found
 
     def select(self, positions: Sequence[int]) -> ConstraintSystem:
@@ -293,19 +292,30 @@ class ConstraintSystem:
         return self._judge(self.values(S), sums)
 
     def _judge(self, c: Array, sums: Array) -> LimitValues:
-        rates = self.decided_rates(sums)
+        rates, lower = self.decided_rates(sums), self._judged_lower
         measured, exact = self._measured(rates), rates @ self.coefficients.T
         kept = all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
         if any(limit.reserve for limit in self.constraints):  # a reserve tightens rows of c, not the bound of the limit
-            kept = kept and bool(
-                ((exact >= self.lower - KEPT_TOLERANCE) & (exact <= self.upper + KEPT_TOLERANCE)).all()
-            )
-        beyond = tuple(np.maximum(np.maximum(each - self.upper, self.lower - each), 0.0) for each in (c, exact))
+            kept = kept and bool(((exact >= lower - KEPT_TOLERANCE) & (exact <= self.upper + KEPT_TOLERANCE)).all())
+        beyond = tuple(np.maximum(np.maximum(each - self.upper, lower - each), 0.0) for each in (c, exact))
         return LimitValues(c, exact, (beyond[0], beyond[1]), measured, kept)
+
+    @cached_property
+    def quota(self) -> float | None:
+        """Return the share of the rows that is to be selected; None without a quota."""
+        return next((each.share for each in self.constraints if isinstance(each, Quota)), None)
+
+    @cached_property
+    def _judged_lower(self) -> Array:
+        """Return the lower bounds by which decisions are judged: fewer rows than a quota are allowed, for ties."""
+        free = [isinstance(self.constraints[row.constraint], Quota) for row in self.rows]
+        return np.where(np.array(free, dtype=bool), -math.inf, self.lower)
 
     @cached_property
     def kept_constants(self) -> tuple[int, ...]:
         """Return the classes whose constant decision keeps every limit."""
+        if self.quota is not None:
+            return ()
         outcomes, totals = np.array(self.cells.outcomes), self.cells.totals[:, None]
         found = []
         for constant in range(self.cells.n_labels):

@@ -18,7 +18,7 @@ from typing import Any
 
 from fairbound._words import lookup
 from fairbound.fairness.cells import OVERALL
-from fairbound.fairness.constraints import CONSTRAINTS, FOR_CLASSES, Constraint
+from fairbound.fairness.constraints import CLAUSE, CONSTRAINTS, Constraint
 from fairbound.fairness.measures import MEASURES, OTHER_NAMES
 
 LONGEST = 1000
@@ -46,7 +46,8 @@ def parse_constraint(text: str) -> Constraint:
     group, as in "0.1 <= selection_rate <= 0.4"; "precision[overall] >= 0.9" is that of everyone.  A comparison that is
     limited in one direction only has an infinite side: "0.8 <= disparate_impact <= inf against white".  With more than
     two classes, a limit can name those to which it applies: "demographic_parity <= 0.1 for class high".  A bound can be
-    a percentage: "80%".
+    a percentage: "80%".  Groups are compared in each stratum of a factor by "disparate_impact >= 0.8 within grade", or
+    "within age(30, 50)" with the cuts of bands.
 
     Double quotes enclose a name that would otherwise be read as a keyword: `against "overall"` compares with a group
     named overall.
@@ -79,6 +80,7 @@ class _ParsedText:
     against: str | None = None
     reference: str | None = None
     classes: tuple[str, ...] | None = None
+    within: tuple[str, ...] | None = None
 
 
 class _SyntaxError(Exception):
@@ -158,11 +160,13 @@ def _parse(text: str) -> _ParsedText | None:
         found.sign = {"≤": "<=", "≥": ">="}.get(sign := scanner.must(_SIGN), sign)
         found.bound = scanner.number()
         if scanner.take(re.compile(r"against\b")):
-            reference, quoted = scanner.value(rf'(?s:[^\s"](?:(?!{FOR_CLASSES.pattern}).)*)')
+            reference, quoted = scanner.value(rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)')
             if reference in ("overall", "pairwise") and not quoted:
                 found.against = reference
             else:
                 found.reference = reference
+        if scanner.take(re.compile(r"within\b")):
+            found.within = scanner.values(rf'(?s:[^\s",](?:(?!{CLAUSE.pattern})[^,(])*(?:\([^()]*\))?)')
         if scanner.take(re.compile(r"for\s+class(?:es)?\b")):
             found.classes = scanner.values(r"[^\s,\"][^,]*")
     except _SyntaxError:
@@ -175,7 +179,7 @@ def _build(parsed: _ParsedText, text: str) -> Constraint:
     measure = lookup(MEASURES, parsed.name, "measure")
     options: dict[str, Any] = {
         name: value
-        for name in ("columns", "group", "against", "reference", "classes")
+        for name in ("columns", "group", "against", "reference", "classes", "within")
         if (value := getattr(parsed, name)) is not None
     }
     kind = CONSTRAINTS.get(measure.name, Constraint)

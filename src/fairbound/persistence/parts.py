@@ -108,6 +108,7 @@ class StoredLimit(Struct, omit_defaults=True, forbid_unknown_fields=True):
     group: Label = None
     columns: tuple[str, ...] | None = None
     classes: tuple[Scalar, ...] | None = None
+    within: tuple[str, ...] | None = None
     surrogate: StoredSurrogate | str | None = None
     margin: str = "probability"
     reserve: tuple[float, ...] = ()

@@ -14,8 +14,10 @@ The paper uses the same letters for other things; here its δ_k is `since`, its 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
 
+@dataclass(kw_only=True)
 class LearningRateCut:
     """Algorithm 2 of the paper: divide the learning rate when the merit function stops falling.
 
@@ -44,40 +46,29 @@ class LearningRateCut:
     [0.05, 0.05, 0.005]
     """
 
-    def __init__(
-        self,
-        *,
-        smallest: float = 1e-7,
-        warmup: int = 200,
-        interval: int = 5,
-        factor: float = 10.0,
-        weight: float = 0.85,
-        merit_parameter: float | None = None,
-        count_in_warmup: bool = False,
-    ) -> None:
-        for name, number in (("warmup", warmup), ("interval", interval)):
-            if not (isinstance(number, int) and number >= 0):
-                raise ValueError(f"LearningRateCut({name}={number!r}): must be a whole number of at least 0.")
-        if not factor > 1.0:
-            raise ValueError(f"LearningRateCut(factor={factor!r}): must be above 1, for example 10.")
-        if not 0.0 < weight <= 1.0:
-            raise ValueError(f"LearningRateCut(weight={weight!r}): must be above 0 and at most 1, for example 0.85.")
-        if not smallest >= 0.0:
-            raise ValueError(f"LearningRateCut(smallest={smallest!r}): must be at least 0, for example 1e-7.")
-        if merit_parameter is not None and not 0.0 < merit_parameter < math.inf:
-            raise ValueError(
-                f"LearningRateCut(merit_parameter={merit_parameter!r}): must be a finite number above 0, or None."
-            )
-        self.smallest = smallest
-        self.warmup = warmup
-        self.interval = interval
-        self.factor = factor
-        self.weight = weight
-        self.merit_parameter = merit_parameter
-        self.count_in_warmup = count_in_warmup
-        self._iteration = 0
-        self._since = 0
-        self._average = math.nan
+    smallest: float = 1e-7
+    warmup: int = 200
+    interval: int = 5
+    factor: float = 10.0
+    weight: float = 0.85
+    merit_parameter: float | None = None
+    count_in_warmup: bool = False
+    _iteration: int = field(default=0, init=False)
+    _since: int = field(default=0, init=False)
+    _average: float = field(default=math.nan, init=False)
+
+    def __post_init__(self) -> None:
+        tau = 1.0 if self.merit_parameter is None else self.merit_parameter
+        for name, allowed, right in (
+            ("warmup", "a whole number of at least 0", isinstance(self.warmup, int) and self.warmup >= 0),
+            ("interval", "a whole number of at least 0", isinstance(self.interval, int) and self.interval >= 0),
+            ("factor", "above 1, for example 10", self.factor > 1.0),
+            ("weight", "above 0 and at most 1, for example 0.85", 0.0 < self.weight <= 1.0),
+            ("smallest", "at least 0, for example 1e-7", self.smallest >= 0.0),
+            ("merit_parameter", "a finite number above 0, or None", 0.0 < tau < math.inf),
+        ):
+            if not right:
+                raise ValueError(f"LearningRateCut({name}={getattr(self, name)!r}): must be {allowed}.")
 
     def update(self, f: float, violation: float, learning_rate: float, merit_parameter: float) -> float:
         """Return the learning rate of the next iteration.

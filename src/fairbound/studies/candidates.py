@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from fairbound._words import at_least, at_most, count, group_text, number, p_tex
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
 from fairbound.studies.folder import MODEL_FOLDER
-from fairbound.studies.judged import Judgement, better, dominates
+from fairbound.studies.judged import Judgement, better
 from fairbound.studies.lock import write_lock
 
 if TYPE_CHECKING:
@@ -45,10 +44,6 @@ class Alternative:
     limit : str or None
         The limit of its training; None without limits.
     model : ConstrainedClassifier
-    status : str
-        The status of its fit.
-    kept : bool
-        Whether the limit is kept on the training rows.
     seconds : float
         Processor time of its fit; models that were trained together share their time equally.
     judged : Judgement
@@ -58,33 +53,34 @@ class Alternative:
         might have been the baseline.
     within : bool
         Whether it is within the tolerance of the baseline.
+    undominated : bool
+        Whether no other candidate beats it in accuracy and every measure.
     """
 
     kind: str
     limit: str | None
     model: ConstrainedClassifier = field(repr=False)
-    status: str
-    kept: bool
-    training_accuracy: float
     seconds: float
-    judged: Judgement = field(repr=False, default=None)  # type: ignore[assignment]  # set by `judged_as`
-    adjusted_p: float = 1.0
-    within: bool = False
-
-    @classmethod
-    def of(cls, kind: str, limit: str | None, model: ConstrainedClassifier, seconds: float) -> Alternative:
-        """Return a trained model that is not evaluated yet."""
-        found = model.result_
-        return cls(kind, limit, model, found.status.value, found.kept, found.accuracy, seconds)
-
-    def judged_as(self, judged: Judgement, *, adjusted_p: float, within: bool) -> Alternative:
-        """Return the candidate with its evaluation."""
-        return replace(self, judged=judged, adjusted_p=adjusted_p, within=within)
+    judged: Judgement = field(repr=False)
+    adjusted_p: float
+    within: bool
+    undominated: bool
 
     @property
     def name(self) -> str:
         """The kind and the limit."""
         return f"{self.kind}, {self.limit or 'no limit'}"
+
+    @property
+    def status(self) -> str:
+        """The status of its fit."""
+        return self.model.result_.status.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the model."""
+        fit = self.model.result_
+        own = {"name": self.name, "status": self.status, "kept": fit.kept, "training_accuracy": fit.accuracy}
+        return {**own, **{name: value for name, value in vars(self).items() if name != "model"}}
 
 
 @dataclass(frozen=True)
@@ -125,11 +121,7 @@ class Alternatives:
     @property
     def undominated(self) -> tuple[Alternative, ...]:
         """The candidates that no other one beats in accuracy and every measure, on the choosing rows."""
-        return tuple(
-            each
-            for each in self.candidates
-            if not any(dominates(self.plan.measures, other.judged, each.judged) for other in self.candidates)
-        )
+        return tuple(each for each in self.candidates if each.undominated)
 
     @property
     def sentence(self) -> str:
@@ -191,32 +183,15 @@ class Alternatives:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the complete log of the search as JSON values."""
-        best = {each.name for each in self.undominated}
         return plain(
             {
                 "schema": "fairbound.search",
                 "version": 1,
                 **{("fairbound" if key == "version" else key): value for key, value in self.log.items()},
-                "baseline": {"name": self.baseline, "judged": self.reference.to_dict()},
-                "candidates": [
-                    {
-                        "name": each.name,
-                        "kind": each.kind,
-                        "limit": each.limit,
-                        "status": each.status,
-                        "kept": each.kept,
-                        "training_accuracy": each.training_accuracy,
-                        "seconds": each.seconds,
-                        "seed": self.plan.seed,
-                        "within": each.within,
-                        "undominated": each.name in best,
-                        "adjusted_p": each.adjusted_p,
-                        "judged": each.judged.to_dict(),
-                    }
-                    for each in self.candidates
-                ],
+                "baseline": {"name": self.baseline, "judged": self.reference},
+                "candidates": [{**each.to_dict(), "seed": self.plan.seed} for each in self.candidates],
                 "chosen": None if self.chosen is None else self.chosen.name,
-                "final": None if self.final is None else {name: each.to_dict() for name, each in self.final.items()},
+                "final": self.final,
                 "sentence": self.sentence,
                 "verdict": self.verdict,
                 "note": self.note,
@@ -225,35 +200,12 @@ class Alternatives:
 
     def lines(self) -> list[dict[str, Any]]:
         """Return a line for the baseline and for each candidate, with plain numbers."""
-        best = {each.name for each in self.undominated}
-        found = [{"model": self.baseline, "role": "baseline", **self._numbers(self.reference)}]
+        found = [{"model": self.baseline, "role": "baseline", **_numbers(self.reference)}]
         for each in self.candidates:
-            role = "chosen" if each is self.chosen else "candidate"
-            found.append(
-                {
-                    "model": each.name,
-                    "role": role,
-                    **self._numbers(each.judged),
-                    "mcnemar_p_adjusted": each.adjusted_p,
-                    "within": each.within,
-                    "undominated": each.name in best,
-                    "status": each.status,
-                }
-            )
+            known = {"model": each.name, "role": "chosen" if each is self.chosen else "candidate"}
+            further = {"within": each.within, "undominated": each.undominated, "status": each.status}
+            found.append({**known, **_numbers(each.judged), "mcnemar_p_adjusted": each.adjusted_p, **further})
         return found
-
-    def _numbers(self, judged: Judgement) -> dict[str, Any]:
-        found: dict[str, Any] = dict(_ends("accuracy", judged.accuracy))
-        found |= dict(_ends("auc", judged.auc or Estimate(None, None, None)))
-        found["log_loss"] = judged.log_loss
-        for name, estimate in judged.measures.items():
-            found |= dict(_ends(name, estimate))
-        return {
-            **found,
-            "changed": judged.changed,
-            "accuracy_difference": judged.paired.difference,
-            "mcnemar_p": judged.paired.p,
-        }
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with a line for the baseline and for each candidate."""
@@ -262,12 +214,11 @@ class Alternatives:
     def tables(self) -> list[TextTable]:
         """Return a table of the candidates, and one of the decisions that the chosen one changes."""
         names = [measure.name for measure in self.plan.measures]
-        best = {each.name for each in self.undominated}
         header = ("model", "", "accuracy", "AUC", "log loss", *names, "changed", "p (McNemar)")
         rows = [(f"baseline: {self.baseline}", "", *self._texts(self.reference))]
         for each in self.candidates:
             marks = "chosen" if each is self.chosen else "within" if each.within else ""
-            marks += "*" if each.name in best else ""
+            marks += "*" if each.undominated else ""
             rows.append((each.name, marks, *self._texts(each.judged)))
         tables = [
             TextTable(f"On {count(self.reference.rows)} held-out rows (* undominated)", header, tuple(rows), left=2)
@@ -345,10 +296,16 @@ def read_search(path: str | Path) -> dict[str, Any]:
     return found
 
 
-def _ends(name: str, estimate: Estimate) -> Iterator[tuple[str, float | None]]:
-    yield name, estimate.value
-    yield f"{name}_lower", estimate.lower
-    yield f"{name}_upper", estimate.upper
+def _numbers(judged: Judgement) -> dict[str, Any]:
+    """Return an evaluation as numbers by name, with the ends of each interval."""
+    estimates = {"accuracy": judged.accuracy, "auc": judged.auc or Estimate(), **judged.measures}
+    ends = {
+        f"{name}{end and '_'}{end}": getattr(found, end or "value")
+        for name, found in estimates.items()
+        for end in ("", "lower", "upper")
+    }
+    further = {"accuracy_difference": judged.paired.difference, "mcnemar_p": judged.paired.p}
+    return {**ends, "log_loss": judged.log_loss, "changed": judged.changed, **further}
 
 
 def _shown(estimate: Estimate) -> str:

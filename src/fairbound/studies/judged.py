@@ -7,7 +7,7 @@ A baseline and every candidate are evaluated on the same rows, so that their acc
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
@@ -75,10 +75,6 @@ class Judgement:
     changed: int
     groups: tuple[ChangedGroup, ...] = field(repr=False)
     paired: PairedTest
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything in plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from fairbound.data import Dataset, draw_parts
 from fairbound.evaluation import holm
 from fairbound.fairness import Measure
 from fairbound.studies.candidates import Alternative, Alternatives
-from fairbound.studies.judged import Baseline, Decided, Judge, Judgement, better, decided_by
+from fairbound.studies.judged import Baseline, Decided, Judge, Judgement, better, decided_by, dominates
 from fairbound.studies.lock import content_hash, locked, rows_hash
 from fairbound.studies.parts import Part, with_sensitive
 from fairbound.studies.plan import SearchPlan, compared_measures, grids
@@ -49,6 +49,15 @@ ASSUMED = (
     "The comparison assumes that the baseline was not trained on these rows. Otherwise it looks more accurate here "
     "than on new rows, and an alternative within the tolerance may not be found."
 )
+
+
+class Trained(NamedTuple):
+    """A model that is not evaluated yet: its kind, the limit of its training, and the seconds of its fit."""
+
+    kind: str
+    limit: str | None
+    model: ConstrainedClassifier
+    seconds: float
 
 
 @takes(SearchChoices)
@@ -186,9 +195,9 @@ class AlternativeSearch:
         }
         return Alternatives(plan=self.plan, log=log, **found)
 
-    def _train(self, callback: Callback | None, stage: Stage) -> list[Alternative]:
+    def _train(self, callback: Callback | None, stage: Stage) -> list[Trained]:
         """Train every kind without limits and under each bound of each measure."""
-        found: list[Alternative] = []
+        found: list[Trained] = []
         for kind in self.plan.models:
             free: ConstrainedClassifier | None = None
             for measure in self.plan.measures:
@@ -202,14 +211,12 @@ class AlternativeSearch:
                 each = (process_time() - begun) / (len(study.frontier) + (free is None))
                 if free is None:
                     free = study.after if study.before is None else study.before
-                    found.append(Alternative.of(kind, None, free, each))
-                found += [
-                    Alternative.of(kind, str(point.classifier.constraints[0]), point.classifier, each)
-                    for point in study.frontier
-                ]
+                    found.append(Trained(kind, None, free, each))
+                fitted = [point.classifier for point in study.frontier]
+                found += [Trained(kind, str(model.constraints[0]), model, each) for model in fitted]
         return found
 
-    def _judge(self, trained: list[Alternative]) -> dict[str, Any]:
+    def _judge(self, trained: list[Trained]) -> dict[str, Any]:
         """Evaluate all candidates and the baseline, choose one, and evaluate that one on the final rows."""
         plan = self.plan
         decided = [decided_by(each.model, self.choosing) for each in trained]
@@ -222,7 +229,13 @@ class AlternativeSearch:
         free = sum(each.limit is None for each in trained)
         adjusted = holm([each.paired.p for each in judged], choices=1 if self.baseline else free)
         candidates = tuple(
-            each.judged_as(found, adjusted_p=p, within=plan.tolerance.holds(found, reference))
+            Alternative(
+                *each,
+                judged=found,
+                adjusted_p=p,
+                within=plan.tolerance.holds(found, reference),
+                undominated=not any(dominates(plan.measures, other, found) for other in judged),
+            )
             for each, found, p in zip(trained, judged, adjusted, strict=True)
         )
         chosen = self._choose(candidates, reference)
@@ -235,7 +248,7 @@ class AlternativeSearch:
             "model": baseline.model,
         }
 
-    def _most_accurate(self, trained: list[Alternative], decided: list[Decided]) -> Baseline:
+    def _most_accurate(self, trained: list[Trained], decided: list[Decided]) -> Baseline:
         """Return the most accurate of the models without limits, on the choosing rows."""
         free = [
             (float((found.decisions == self.choosing.data.y).mean()), each)
@@ -243,7 +256,7 @@ class AlternativeSearch:
             if each.limit is None
         ]
         _, best = max(free, key=lambda pair: pair[0])
-        return Baseline(best.name, model=best.model)
+        return Baseline(f"{best.kind}, no limit", model=best.model)
 
     def _choose(self, candidates: Sequence[Alternative], reference: Judgement) -> Alternative | None:
         """Return the eligible candidate with the best value of the first measure; None if no candidate is eligible.

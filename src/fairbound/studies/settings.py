@@ -103,6 +103,7 @@ class StudySettings(StudyChoices):
             margin=None if self.margin in ("auto", "none") else self.margin,
             groups=self.groups,
             training=self.training,
+            select=self.select,
             bounds=self.bounds,
         )
 
@@ -142,6 +143,7 @@ class StudySettings(StudyChoices):
             hidden=self.hidden,
             base=make_base(self.model, self.seed) if base is None else base,
             objective=self.objective,
+            select=self.select,
             pos_label=pos_label,
             groups=self.groups if limits else replace(self.groups, no_group_worse=False),
             encoder=TableEncoder(max_categories=max_categories),

@@ -15,8 +15,7 @@ from fairbound.training.assessment import (
     gap_sums,
     surrogate_gaps,
 )
-from fairbound.training.chunks import Chunk
-from fairbound.training.fitting import choose_solver, fit, on_rows, tighten
+from fairbound.training.fitting import fit, on_rows, tighten
 from fairbound.training.frontiers import (
     FitSeries,
     Frontier,
@@ -34,7 +33,6 @@ from fairbound.training.regularizers import L2, LinearTerm, SmoothedL1, SquaredM
 from fairbound.training.result import FitRecord, TrainingResult, assess_now, choose_status
 from fairbound.training.rows import MatrixRows, Rows
 from fairbound.training.support import RateSupport, rates_on_a_handful
-from fairbound.training.sweep import SweepTotals
 
 if TYPE_CHECKING:
     from fairbound.training.batches import FullBatch, StratifiedBatches
@@ -43,18 +41,14 @@ if TYPE_CHECKING:
         assign,
         blank_linear,
         evaluation_mode,
-        flatten,
         make_model,
-        trainable,
     )
-    from fairbound.training.network import NetworkModel
     from fairbound.training.processes import Processes, SharedRows
     from fairbound.training.trainer import train
 
 _WITH_TORCH = {
     "batches": ("FullBatch", "StratifiedBatches"),
-    "modules": ("accepts", "assign", "blank_linear", "evaluation_mode", "flatten", "make_model", "trainable"),
-    "network": ("NetworkModel",),
+    "modules": ("accepts", "assign", "blank_linear", "evaluation_mode", "make_model"),
     "processes": ("Processes", "SharedRows"),
     "trainer": ("train",),
 }
@@ -65,7 +59,6 @@ __all__ = [
     "PHASES",
     "Assessment",
     "Batch",
-    "Chunk",
     "Effort",
     "FitRecord",
     "FitSeries",
@@ -77,7 +70,6 @@ __all__ = [
     "LinearTerm",
     "MatrixRows",
     "Model",
-    "NetworkModel",
     "Passes",
     "Processes",
     "RateSupport",
@@ -86,7 +78,6 @@ __all__ = [
     "SmoothedL1",
     "SquaredMeasure",
     "StratifiedBatches",
-    "SweepTotals",
     "TrainingProblem",
     "TrainingResult",
     "accepts",
@@ -95,11 +86,9 @@ __all__ = [
     "assess_now",
     "assign",
     "blank_linear",
-    "choose_solver",
     "choose_status",
     "evaluation_mode",
     "fit",
-    "flatten",
     "frontier",
     "gap_sums",
     "loss_price",
@@ -113,7 +102,6 @@ __all__ = [
     "surrogate_gaps",
     "tighten",
     "train",
-    "trainable",
 ]
 
 

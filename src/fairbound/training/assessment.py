@@ -128,11 +128,6 @@ class Assessment:
         commonest = float(by_class[: cells.n_labels].max())  # with two classes: rows selected, and rows not selected
         return (total - commonest) * len(cells) / total
 
-    @property
-    def selected_share(self) -> float:
-        """Return the share of the rows that are selected, with two classes."""
-        return float(self.counts[:, 0].sum() / self.system.cells.totals.sum())
-
     @cached_property
     def near_constant(self) -> bool:
         """Return whether all but a few rows get the same decision.

@@ -43,7 +43,7 @@ class Chunk:
     def _starts(self) -> NDArray[np.int64]:
         return np.array([start for _, start, _ in self.slices], dtype=np.int64)
 
-    @cached_property
+    @property
     def segment_of_row(self) -> NDArray[np.int64]:
         """Return the segment of each row."""
         return np.repeat(self.segments, [stop - start for _, start, stop in self.slices])

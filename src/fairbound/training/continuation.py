@@ -34,9 +34,10 @@ from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
 from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
+from fairbound.training.quota import at_quota
 from fairbound.training.result import History, TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows
-from fairbound.training.smoothed import FACTOR, MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
+from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
 from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
@@ -50,11 +51,12 @@ SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 MIXTURE = 0.8
 """The share of the error in the objective, unless another one is stated."""
 
-RUNGS = 3
-"""Solves that meet the limits; the second and third only where no model keeps them."""
+RUNGS, NARROWER = 3, 3.0
+"""Solves that meet the limits; the second and third only where no model keeps them, each at a third of the
+bandwidth: the gap is smaller there, and jumps less from point to point."""
 
-NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-5, patience=1)
-"""Newton steps converge quadratically: a step that gains less than 1e-5 of the merit is the last useful one."""
+NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-4, patience=1)
+"""Newton steps converge quadratically: a step that gains less than 1e-4 of the merit is the last useful one."""
 
 QUASI_NEWTON = QuasiNewtonSQP(tolerance=1e-5, stall=5e-4, patience=10, memory=40)
 """BFGS steps gain unevenly: a solve ends after ten that gain less than 0.05% each."""
@@ -205,13 +207,25 @@ class Continuation:
         self.archive = Archive(objective, self.judge, math.inf if self.free is None else self.free.accuracy)
         self.multipliers = np.zeros(problem.system.n_rows)
         self.optima = self.free_optima.copy()  # if the free optimum keeps the limits, it is optimal under them
-        for constant in self.constants:
+        for constant in self.constants if problem.system.quota is None else ():
             self.archive.offer_constant(constant, self.assess(problem, constant))
         for point in (*points, *self.free_points):
+            point = self._at_quota(problem, point)
             self.archive.offer(point, self.assess(problem, point))
+        self.w = self._at_quota(problem, self.w)
         found = self.assess(problem, self.w)
         self.archive.offer(self.w, found)
+        if problem.system.quota is not None and not points:
+            self.free = found  # a model without limits has the quota, too
         return found
+
+    def _at_quota(self, problem: TrainingProblem, w: Array) -> Array:
+        """Return the parameters with the threshold that a quota asks for; unchanged without a quota."""
+        share = problem.system.quota
+        if share is None:
+            return w
+        stage = last_layer(Stage(problem, self.rows), w)
+        return stage.lift(at_quota(stage, stage.local(w), share))
 
     def _use_precision(self, problem: TrainingProblem, objective: Objective) -> None:
         """Convert model and rows to the precision of the result; assess the best models again, as it judges them."""
@@ -223,10 +237,7 @@ class Continuation:
             self.multipliers = multipliers
 
     def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: Solution | None) -> None:
-        """Solve on all rows and touch the limits; if no model keeps them, again at narrower bandwidths.
-
-        A narrower bandwidth has a smaller gap, which jumps less from point to point.
-        """
+        """Solve on all rows and touch the limits; if no model keeps them, again at narrower bandwidths."""
         for _ in range(RUNGS):
             solution = self.solve("exact", stage, width, mixture, warm=warm)
             if solution is None or not stage.problem.system.n_rows:
@@ -234,7 +245,7 @@ class Continuation:
             self._touch_limits(stage, width, mixture, solution)
             if self.archive.kept:
                 return
-            warm, width = solution, width / FACTOR
+            warm, width = solution, width / NARROWER
 
     def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> None:
         """Move the bounds by the gap until the decisions keep the limits with few rows to spare.
@@ -250,7 +261,10 @@ class Continuation:
         few = SPARE_ROWS * row + SPARE_SHARE * np.sqrt(row)  # a group of n rows moves by 1/n with a row
         gap, spare = np.zeros(len(row)), np.full(len(row), 0.5)
         step, active, inside = np.zeros_like(start), solution.multipliers != 0.0, None
+        share = stage.problem.system.quota
         for _ in range(self.effort.touches):
+            if share is not None:
+                step = at_quota(stage, start + step, share) - start
             self.w = stage.lift(start + step)
             found = self.assess(stage.problem, start + step, stage.rows)
             self.archive.offer(self.w, found)
@@ -285,7 +299,8 @@ class Continuation:
         """
         if self.stopped:
             return None
-        if archive is None and name != "free" and not stage.rows.halves:  # decisions on a sample prove nothing
+        proving = not stage.rows.halves and stage.problem.system.quota is None  # a sample, or another threshold, is not
+        if archive is None and name != "free" and proving:
             archive = self.archive
         watch = None if archive is None else lambda w, found: archive.offer(stage.lift(w), found)
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture, watch)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from fairbound._mapped import MappedArray, map_rows
 from fairbound._weights import check_weights, scale_weights
 from fairbound.fairness import Cells
 from fairbound.training.chunks import Chunk, Floats, Slices, WeightParts
@@ -93,14 +94,10 @@ class Rows(ABC):
     def in_double(self) -> Rows:
         """Return the rows with inputs in double precision."""
 
-    def few(self, count: int = 8) -> MatrixRows:
-        """Return a few rows, spread over the data, because neighbours may be equal."""
-        count = min(len(self), count)
-        return self.take(np.arange(count) * (len(self) - 1) // max(count - 1, 1))
-
     def probe(self, count: int = 8) -> Any:
-        """Return the inputs of a few rows."""
-        return self.few(count).X
+        """Return the inputs of a few rows, spread over the data, because neighbours may be equal."""
+        count = min(len(self), count)
+        return self.take(np.arange(count) * (len(self) - 1) // max(count - 1, 1)).X
 
     def cuts(self, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
         """Yield (start, stop, slices) of consecutive chunks."""
@@ -267,7 +264,7 @@ class MatrixRows(Rows):
         parts = WeightParts.build(weights)
         order, offsets, present = _in_cell_order(cells.index, cells.n_cells)
         return cls(
-            X=matrix[order],
+            X=matrix[order] if sparse.issparse(matrix) else np.asarray(map_rows(matrix, order)),
             labels=(cells.labels if cells.targets is None else cells.targets)[order],
             loss_weights=(weights / (parts.unit * parts.total))[order],
             cell_weights=cells.weights[order],
@@ -367,7 +364,7 @@ def as_numbers(X: Any) -> Any:
         return X.tocsr()
     if hasattr(X, "detach"):  # a tensor
         X = X.detach().cpu().numpy()
-    array = np.ascontiguousarray(X)
+    array = X if isinstance(X, MappedArray) else np.ascontiguousarray(X)
     try:
         array = array if array.dtype.kind in "fiub" else array.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -47,7 +47,7 @@ FIRST_SHARE = 1.5
 SILVERMAN = 1.06
 """(4/3)^(1/5), the factor of Silverman's bandwidth for normal densities (Density Estimation, 1986, section 3.4.2)."""
 
-FACTOR = 3.0
+FACTOR = 9.0
 """Largest factor from one bandwidth to the next."""
 
 NARROWEST = 1e-3
@@ -108,17 +108,9 @@ class SmoothedProgram:
 
     def values(self, w: Array) -> tuple[float, Array]:
         """Return f and c at w, without derivatives."""
-        f, c, _ = self.assess(w)
-        return f, c
-
-    def assess(self, w: Array) -> tuple[float, Array, Assessment]:
-        """Return f, c and the assessment of the decisions at w."""
         self.value_evaluations += 1
         self.problem.assign(w)
-        sweep = self.problem.sweep(self.rows, gradients=False)
-        penalty = self.problem.regularize(self.rows, sweep)[0]
-        c = self.problem.constraint_values(self.rows, sweep)
-        return sweep.objective + penalty, c, assess(self.problem, self.rows, sweep, sweep.loss + penalty)
+        return self.problem.values(self.rows)
 
     def at(self, w: Array) -> tuple[Assessment, float | None, Evaluation]:
         """Return the assessment, the smoothed error and the evaluation at one of the last two points evaluated."""
@@ -197,7 +189,7 @@ def curvature(problem: TrainingProblem, rows: Rows, step: DecisionSurrogate, mix
 
 
 def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
-    """Return the bandwidths of the continuation from the present model, from wide to narrow, by factors of at most 3.
+    """Return the bandwidths of the continuation from the present model, from wide to narrow, by factors of at most 9.
 
     At the widest, half of the rows of every cell have a slope.  The narrowest is Silverman's bandwidth of a kernel
     estimate, 1.06·σ·n^(−1/5), of the group with the widest one: it balances bias and variance of the smoothed rates.

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+import numpy as np
+
+from fairbound._words import group_text
 from fairbound.fairness import (
     GroupSums,
-    RateBlock,
     RateFunction,
     false_positive_rate,
     group_sums,
@@ -62,40 +64,30 @@ class RateSupport:
 
     def __str__(self) -> str:
         return (
-            f"The {self.rate.replace('_', ' ')} of {self.group!s} ({self.grouping}) rests on {self.selected} selected "
-            f"rows of {self.rows}; without limits {self.selected_without_limits} were selected."
+            f"The {self.rate.replace('_', ' ')} of {group_text(self.group)} ({self.grouping}) rests on {self.selected} "
+            f"selected rows of {self.rows}; without limits {self.selected_without_limits} were selected."
         )
 
 
-def rate_supports(found: Assessment, free: Assessment) -> list[RateSupport]:
-    """Return the support of each limited rate, by group, in the order of the limits; accuracies have none."""
-    supports = []
-    for block in found.system.blocks:
-        counted = SELECTED.get(block.rate)
-        if counted is None:
-            continue
-        selected, rows = counted(_sums(found, block))
-        before, _ = counted(_sums(free, block))
-        cells = found.system.cells
-        per_weight = cells.n_rows / float(cells.totals.sum())
-        for position, group in enumerate(block.grouping.groups):
-            supports.append(
-                RateSupport(
-                    rate=block.rate.__name__,
-                    grouping=block.grouping.name,
-                    group=group,
-                    selected=round(per_weight * float(selected[position])),
-                    rows=round(per_weight * float(rows[position])),
-                    selected_without_limits=round(per_weight * float(before[position])),
-                )
-            )
-    return supports
-
-
 def rates_on_a_handful(found: Assessment, free: Assessment | None) -> list[RateSupport]:
-    """Return the limited rates that, because of the limits, are computed from only a few selected rows."""
-    return [] if free is None else [each for each in rate_supports(found, free) if each.fell_to_a_handful]
+    """Return the limited rates that, because of the limits, are computed from only a few selected rows.
 
-
-def _sums(assessment: Assessment, block: RateBlock) -> GroupSums:
-    return group_sums(assessment.counts, assessment.system.cells, block.grouping, block.outcome)
+    They have the order of the limits; accuracies select no rows.
+    """
+    if free is None:
+        return []
+    supports, cells = list[RateSupport](), found.system.cells
+    per_weight = cells.n_rows / float(cells.totals.sum())
+    for block in found.system.blocks:
+        if block.rate not in SELECTED:
+            continue
+        (selected, rows), (before, _) = (
+            SELECTED[block.rate](group_sums(each.counts, each.system.cells, block.grouping, block.outcome))
+            for each in (found, free)
+        )
+        numbers = np.rint(per_weight * np.stack([selected, rows, before], axis=1)).astype(int).tolist()
+        supports += [
+            RateSupport(block.rate.__name__, block.grouping.name, group, *each)
+            for group, each in zip(block.grouping.groups, numbers, strict=False)  # the last number may be of all rows
+        ]
+    return [each for each in supports if each.fell_to_a_handful]
