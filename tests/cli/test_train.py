@@ -141,9 +141,7 @@ def test_a_limit_on_an_unknown_group_is_refused_before_training(fairbound, loans
     refused = fairbound("train", loans, *LOANS, "--require", limit, *memory, "--out", "run")
     assert refused.code == 2
     assert "Training" not in refused.stderr
-    assert says(
-        refused.stderr.splitlines()[-1], repr(limit), "'femal'", "Did you mean 'female'?", "sex: 'female', 'male'"
-    )
+    assert says(refused.stderr.splitlines()[-1], "group 'femal'", "'sex'", "Did you mean 'female'?", "'female', 'male'")
     assert not (tmp_path / "run").exists()
 
 
@@ -268,9 +266,6 @@ def test_hidden_layers():
 
 def _written(tmp_path) -> dict:
     return json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
-
-
-# --- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_interrupt_leaves_the_model_without_limits(fairbound, loans, monkeypatch, tmp_path):
