@@ -289,7 +289,7 @@ def _said_percent(values: Array) -> str:
 
 
 def _said_difference(mean: float, error: float) -> str:
-    return "–" if np.isnan(mean) else f"{mean:+.2f} ± {error:.2f}"
+    return "–" if np.isnan(mean) else f"{mean:+.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
 
 
 def counted(results: Results) -> list[str]:
