@@ -23,7 +23,9 @@ from fairbound._journal import digest
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
+from fairbound.estimator.correction import led_by_error
 from fairbound.estimator.floors import check_floors, floors_in_words, floors_of, lifted_rate
+from fairbound.estimator.forms import choose_form
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.models import (
@@ -57,7 +59,7 @@ from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook
 from fairbound.estimator.watched import Watched, present_logits, validation_loss, watched_columns
 from fairbound.evaluation import Forecast
-from fairbound.fairness import Constraint, as_constraints, decide, decision_indicators
+from fairbound.fairness import Constraint, decide, decision_indicators
 from fairbound.training import (
     Assessment,
     Effort,
@@ -76,10 +78,6 @@ from fairbound.training import (
 
 Floats = NDArray[np.float64]
 
-CORRECTION_MIXTURE = 0.97
-"""The share of the error in the objective of a correction.  With 0.8 the loss, which the base has minimised already,
-holds a correction under a strict limit back by up to a point."""
-
 
 class Fitting:
     """The state of one fit.  The estimator `params` is not changed.
@@ -92,7 +90,7 @@ class Fitting:
         processes = passes.processes
         data, cells, own = with_cells(params, data, processes)
         self.data, self.classes = data, joined_classes(data, processes)
-        self.constraints = as_constraints(params.constraints)
+        self.constraints = params.constraints
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
@@ -113,6 +111,8 @@ class Fitting:
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
         self.base = fit_scores(params, data, cells, self.encoder, seed, stacklevel=3)
         if self.base is not None:
+            if params.base.correction == "best":
+                self.base = choose_form(params, self.base, self.Z, cells, self.constraints, data.loss_weights)
             self.Z = self.base.join(self.Z)
             self.input_names = self.base.names(self.input_names, cells.classes)
         if cells.division is not None:
@@ -210,7 +210,7 @@ class Fitting:
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
-        asked = len(as_constraints(self.params.constraints))
+        asked = len(self.params.constraints)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
         of_folds = {"objective": self.objective.of_training, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
@@ -223,7 +223,8 @@ class Fitting:
             result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
             probability = stated_probability(self.params.margin)
             if probability is not None:
-                result = outlook.tighten(result, probability, options["callback"])
+                watching = {name: options[name] for name in ("callback", "judge") if name in options}
+                result = outlook.tighten(result, probability, **watching)
         else:
             inputs = self._numbers(calibration)
             calibrated = partial(forecast_rows, self.problem, self.model, inputs, calibration, self.params)
@@ -272,7 +273,7 @@ class Fitting:
             return [Forecast(reason=NO_FORECAST)] * len(points)
         if not self.params.training.forecast:
             return [None] * len(points)
-        asked = len(as_constraints(self.params.constraints))
+        asked = len(self.params.constraints)
         options["effort"] = replace(options["effort"], epochs=0)
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, **options)
         return outlook.forecast_all([each.result for each in points])
@@ -319,8 +320,7 @@ class Fitting:
         stated = self.params.training
         if self._stays:
             return replace(stated, free=False)
-        corrects = self.base is not None and stated.mixture == "auto"
-        return replace(stated, mixture=CORRECTION_MIXTURE) if corrects else stated
+        return stated if self.base is None else led_by_error(stated)
 
     @property
     def _stays(self) -> bool:
