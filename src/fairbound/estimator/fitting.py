@@ -71,6 +71,7 @@ from fairbound.training import (
     fit,
     frontier,
     gap_sums,
+    probability_at,
     rates_on_a_handful,
 )
 
@@ -88,7 +89,7 @@ class Fitting:
     """
 
     def __init__(self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, model: Any = None) -> None:
-        self.params, self.passes = params, passes
+        self.params, self.passes, self.threshold = params, passes, float(params.threshold)
         processes = passes.processes
         data, cells, own = with_cells(params, data, processes)
         self.data, self.classes = data, joined_classes(data, processes)
@@ -162,6 +163,9 @@ class Fitting:
         """With `select`, let the threshold follow the quota; it comes after the limits, and is none of them."""
         self.quota = quota_of(self.params.select, self.cells)
         if self.quota is not None:
+            free = self._pose(())
+            fit(free, **self.rows, effort=self._effort(), generator=self.generator)
+            self.threshold = probability_at(free, self.rows["X"], self.quota.share)
             self.constraints += (self.quota,)
             self.problem = self._pose(self.constraints)
 
@@ -177,7 +181,7 @@ class Fitting:
                 *penalties(params.loss.l2, self.model, self.n_inputs, self.base, constraints, self.cells),
                 *as_regularizers(params.loss.regularizers),
             ],
-            threshold=float(params.threshold),
+            threshold=self.threshold,
             passes=self.passes,
         )
 

@@ -16,7 +16,7 @@ from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
-from fairbound.estimator.strata import read_strata
+from fairbound.estimator.strata import places_before, read_strata
 from fairbound.estimator.targets import read_labels, read_weights
 from fairbound.fairness import Division, as_constraints, refuse_contradictions
 
@@ -104,7 +104,8 @@ def read_data(
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
     objective = Objective.of(params.objective)
-    left = (*(() if params.groups.as_input else columns), *objective.places(inputs))
+    before = places_before(as_constraints(params.constraints), inputs)
+    left = tuple(dict.fromkeys((*(() if params.groups.as_input else columns), *objective.places(inputs), *before)))
     scores = (
         None
         if base_score is None
@@ -238,6 +239,6 @@ def _read_groups(
     elif sensitive_features is not None:
         groups = read_groups(sensitive_features, inputs.n_rows)
     else:
-        return None
+        groups = {}
     groups = name_missing(groups) if params.groups.missing == "group" else groups
-    return groups | read_strata(as_constraints(params.constraints), inputs, groups)
+    return groups | read_strata(as_constraints(params.constraints), inputs, groups) or None
