@@ -231,10 +231,10 @@ def refuse_conflicts(
         "confidence": level,
         "margin": margin,
         "training.early_stopping": training.early_stopping or None,
+        "bounds": list(bounds) or None,
     }
-    choosing["bounds"] = list(bounds) or None
     chosen = [argument(name, value) for name, value in choosing.items() if value is not None]
-    if len(chosen) > 1:
+    if len(chosen) > 1 and not (confidence is None and not len(bounds)):  # a margin begins where early stopping ends
         raise both_given(chosen[0], chosen[1], "which model to choose")
     if confidence is None:
         return

@@ -76,6 +76,21 @@ def test_the_page_of_the_monitor_shows_what_its_programs_and_commands_do(fairbou
     assert compared >= 3
 
 
+@pytest.mark.parametrize("name", ["lender", "hr_vendor", "engineer"])
+def test_the_page_for_a_reader_goes_from_a_table_to_its_documents(fairbound, name):
+    page, namespace = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"), {}
+    run = 0
+    for language, content in ANY_BLOCK.findall(page):
+        if language == "python":
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(content, page, "exec"), namespace)
+        else:
+            for command, shown in commands(f"```{language}\n{content}```"):
+                run_as_shown(fairbound, command, shown)
+                run += 1
+    assert run >= 2
+
+
 def test_the_page_lists_every_command(fairbound):
     page = PAGE.read_text(encoding="utf-8")
     for name in ("train", "predict", "audit", "certify", "monitor", "frontier", "report", "data", "demo", "reproduce"):

@@ -141,9 +141,7 @@ def test_a_limit_on_an_unknown_group_is_refused_before_training(fairbound, loans
     refused = fairbound("train", loans, *LOANS, "--require", limit, *memory, "--out", "run")
     assert refused.code == 2
     assert "Training" not in refused.stderr
-    assert says(
-        refused.stderr.splitlines()[-1], repr(limit), "'femal'", "Did you mean 'female'?", "sex: 'female', 'male'"
-    )
+    assert says(refused.stderr.splitlines()[-1], "group 'femal'", "'sex'", "Did you mean 'female'?", "'female', 'male'")
     assert not (tmp_path / "run").exists()
 
 

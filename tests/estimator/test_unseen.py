@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, Groups, load
+from fairbound import ConstrainedClassifier, Groups, Training, load
 from fairbound.estimator import FitResult, ForecastWarning, LimitWarning, unseen
 from fairbound.fairness import Cells
 
@@ -41,6 +41,8 @@ def test_every_fit_under_limits_has_a_forecast(fitted, tmp_path):
     assert limit.lower < limit.expected < limit.upper
     assert forecast.holds == limit.holds < 0.7  # the fit lies at its limit
     assert forecast.rows == "training"
+    there, labels, _ = toy(20_000, seed=7)
+    assert forecast.accuracy == pytest.approx(fitted.score(there, labels), abs=0.03)
     assert f"{limit.expected:.3f} expected on new rows" in str(fitted.result_).replace("\n", " ").replace("  ", " ")
     assert FitResult.from_dict(fitted.result_.to_dict()).forecast == forecast
     fitted.save(tmp_path / "model")
@@ -112,8 +114,8 @@ def test_limits_that_no_model_keeps_have_no_forecast():
 def test_a_clear_constant_keeps_its_limits_on_new_rows(clear):
     """Rates of 0 in every group are uncertain, unless a model decides alike by a wide margin."""
     X = np.random.default_rng(0).normal(size=(400, 2))
-    group = np.where(X[:, 0 if clear else 1] > 0, "a", "b")
-    chance = 0.4 * (group == "a") if clear else 1 / (1 + np.exp(3.0 - X[:, 0]))
+    group = np.where(X[:, 1] > 0, "a", "b")
+    chance = 0.1 if clear else 1 / (1 + np.exp(3.0 - X[:, 0]))
     y = np.random.default_rng(1).random(400) < chance
     clf = ConstrainedClassifier("disparate_impact >= 0.95", margin=0.9, objective="loss")
     with pytest.warns(LimitWarning, match="no better than a constant"):
@@ -214,6 +216,19 @@ def test_a_margin_brings_the_limit_nearer_on_new_rows():
     there, _, groups = noisy(20_000, columns=10, seed=99)
     plain, margin = (quick(LIMIT, margin=each).fit(X, y, sensitive_features=group) for each in (None, 0.9))
     assert ratio(margin, there, groups) > ratio(plain, there, groups) + 0.03
+
+
+def test_a_margin_begins_where_early_stopping_ends():
+    X, y, group = toy(1200)
+    apart = toy(800, seed=5)
+    plain, roomy = (
+        quick(LIMIT, margin=margin, training=Training(early_stopping=True)).fit(
+            X, y, sensitive_features=group, eval_set=apart
+        )
+        for margin in (None, 0.9)
+    )
+    assert roomy.result_.forecast.holds >= 0.9 > plain.result_.forecast.holds + 0.1
+    assert roomy.result_.kept
 
 
 def test_a_margin_that_cannot_be_reached_is_reported():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairbound.evaluation import WHOLES, MonotoneRate, Share, Tally, WeightedShare
-from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, decision_indicators, group_sums
+from fairbound.fairness import RATES, Cells, decision_indicators, group_sums
 from fairbound.fairness.rates import RateFunction, false_positive_rate, precision, selection_rate, true_positive_rate
 
 
@@ -63,15 +63,6 @@ def test_weighted_shares_are_weighted_sums_of_rows(name, seed):
         assert found == pytest.approx([*sums, (w[whole] ** 2).sum(), (w[whole & part] ** 2).sum()], abs=1e-9)
 
 
-@pytest.mark.parametrize("weight", [None, 1.0, 0.25])
-def test_equal_weights_are_no_weights(weight):
-    y, decision, group, _ = _random(0)
-    tally = Tally.build(y, decision, group, sample_weight=None if weight is None else np.full(len(y), weight))
-    assert not tally.weighted
-    share = statistics(tally, selection_rate, tally.cells.groupings[0], 1)[-1]
-    assert share == Share(decision.sum(), len(y))
-
-
 def test_rows_of_weight_zero_do_not_count():
     y, decision, group, _ = _random(0)
     keep = np.arange(len(y)) % 3 > 0
@@ -108,21 +99,6 @@ def test_weights_far_apart_lose_no_digits(name, labels, light):
         for label in range(labels):
             there = w[(group == g) & (y == label) & (decision == 0)].sum()
             assert tally.confusion(grouping)[g][label][0] == pytest.approx(there, rel=1e-13, abs=0)
-
-
-@pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if measure.comparison != "value"])
-@pytest.mark.parametrize("labels", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
-    y, decision, group, rng = _random(5, 200, labels=labels)
-    w = rng.uniform(0.5, 2.0, 200) if weighted else None
-    limit = Constraint(None, measure=name)
-    cells = Cells.build(y, group, weights=w)
-    system = ConstraintSystem.build(limit, cells)
-    sums = cells.sums(decision_indicators(np.asarray(decision), cells.outcomes))
-    expected = system.measured(sums[None])[0]
-    tally = Tally.build(y, decision, group, sample_weight=w)
-    assert tally.measured(compiled(tally, limit)) == expected
 
 
 def informedness(g):

@@ -135,12 +135,6 @@ def test_values_and_derivatives_together_are_those_apart(outputs, margin):
     assert probabilities(z.astype(np.float32)).dtype == np.float64
 
 
-@given(logits_of(st.integers(3, 5)))
-def test_multiclass_decisions_are_the_likeliest_class(z):
-    chosen = np.take_along_axis(probabilities(z), decide(z)[:, None], axis=1)[:, 0]
-    assert np.array_equal(chosen, probabilities(z).max(axis=1))
-
-
 quarters = st.integers(-40, 40).map(lambda k: k / 4 + 0.013)
 
 
@@ -149,13 +143,6 @@ def test_the_exact_step_of_the_margin_is_the_decision(z, margin):
     z = z + 0.01 * np.arange(z.shape[1])  # no ties between classes
     outcomes = (1,) if z.shape[1] == 1 else tuple(range(z.shape[1]))
     assert np.array_equal(DecisionSurrogate(ExactStep(), margin).values(z), outcome_indicators(decide(z), outcomes))
-
-
-@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.9])
-@every_margin
-def test_the_sign_of_the_margin_is_the_decision_at_any_threshold(threshold, margin):
-    z = logits(200, 1)
-    assert np.array_equal((margins(z, margin, threshold)[:, 0] > 0).astype(np.int64), decide(z, threshold))
 
 
 def test_a_tie_is_not_selected():

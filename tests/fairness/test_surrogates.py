@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -98,14 +96,6 @@ def test_does_not_fall(name, scale):
     t = grid(surrogate)
     assert np.diff(surrogate.value(t)).min() >= -1e-15
     assert surrogate.derivative(t).min() >= 0
-
-
-@every_surrogate
-def test_scale_is_a_factor_on_the_margin(name):
-    t = np.linspace(-3, 3, 101, dtype=np.float64)
-    unit, scaled = make(name, 1.0), make(name, 4.0)
-    np.testing.assert_allclose(scaled.value(t), unit.value(4 * t), rtol=0, atol=0)
-    np.testing.assert_allclose(scaled.derivative(t), 4 * unit.derivative(4 * t), rtol=0, atol=0)
 
 
 @every_surrogate
@@ -207,17 +197,6 @@ def test_is_reached_by_name_and_by_instance(name):
     assert by_name.name == name
     instance = SURROGATES[name](scale=3)
     assert resolve_surrogate(instance) is instance
-
-
-@every_surrogate
-def test_is_a_value(name):
-    surrogate = SURROGATES[name](scale=3)
-    for same in (SURROGATES[name](scale=np.int64(3)), pickle.loads(pickle.dumps(surrogate)), copy.copy(surrogate)):
-        assert same == surrogate
-        assert hash(same) == hash(surrogate)
-        assert repr(same) == repr(surrogate)
-    assert SURROGATES[name](scale=4) != surrogate
-    assert all(other(scale=3) != surrogate for other in SURROGATES.values() if other is not SURROGATES[name])
 
 
 def test_unknown_name_says_the_nearest_and_all_known():

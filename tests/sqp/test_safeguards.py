@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.sqp import Evaluation, Jacobian, StochasticSQP
+from fairbound.sqp import Evaluation, FixedStep, Jacobian, StochasticSQP
 from fairbound.sqp.core import Core
 from fairbound.sqp.diagonal import Identity
 from fairbound.sqp.merit import model_reduction, trial_merit_parameter
@@ -70,7 +70,7 @@ def test_the_ratio_parameter_belongs_to_the_new_merit_parameter() -> None:
         f=0.0, g=vector(-3.0, 1.0), c=vector(1.0), J=vector(1.0, 0.5)[None], lower=vector(-INF), upper=vector(0.0)
     )
     optimizer = StochasticSQP(
-        [w], hessian="identity", step_length="fixed", merit_parameter=10.0, ratio_parameter=5.0, penalty=1e6
+        [w], hessian=Identity(), step_length=FixedStep(), merit_parameter=10.0, ratio_parameter=5.0, penalty=1e6
     )
     record = optimizer.step(lambda: evaluation)
     solution = solve_qp(

@@ -125,10 +125,11 @@ def write_study(
     models: bool = True,
 ) -> tuple[Study, dict[str, Any]]:
     """Read the rows, show facts about them, train, and write the folder; return the study, and its content for JSON."""
+    from fairbound._errors import render
     from fairbound._json import plain
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.output import RowProgress
-    from fairbound.studies import Study, write_files, write_lock
+    from fairbound.studies import Study, remarks, write_files, write_lock
 
     output = saved.output
     place = out.absolute().parent
@@ -138,11 +139,11 @@ def write_study(
     with saved, fresh_folder(saved.out, replace=saved.replaces) as folder:
         with output.stage(f"Reading {source}"):
             data, held_out = load_parts(source, test_file, reading, quiet=output.silent, **how)
+        output.notes(render(note, option_name) for note in remarks(data))
         study = Study(data, settings, held_out=held_out, command=output.command, name_of=option_name)
         output.text(study.describe())
         show_label(output, data)
         show_columns(output, data)
-        output.notes(study.remarks)
         write_lock(study.lock, folder)
         saved.interrupt = run_study(study, output, saved)
         if settings.bounds and study.interrupted and not study.frontier:

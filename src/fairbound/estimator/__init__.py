@@ -31,6 +31,7 @@ from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperatu
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
+from fairbound.estimator.small_groups import settle_small_groups
 from fairbound.estimator.strata import read_strata
 from fairbound.training import L2, LOSSES, LinearModel, SmoothedL1, SquaredMeasure, as_model, as_regularizers
 
@@ -85,6 +86,7 @@ __all__ = [
     "model_inputs",
     "read_inputs",
     "read_strata",
+    "settle_small_groups",
     "share_inputs",
 ]
 

@@ -227,7 +227,8 @@ class Fitting:
             result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
             probability = stated_probability(self.params.margin)
             if probability is not None:
-                result = outlook.tighten(result, probability, options["callback"])
+                watching = {name: options[name] for name in ("callback", "judge") if name in options}
+                result = outlook.tighten(result, probability, **watching)
         else:
             inputs = self._numbers(calibration)
             calibrated = partial(forecast_rows, self.problem, self.model, inputs, calibration, self.params)

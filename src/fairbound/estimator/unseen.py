@@ -11,7 +11,7 @@ limits hold, by this forecast, with the wanted probability.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -45,8 +45,8 @@ add up: a sample with little disparity by chance makes both large.  Half was nea
 STEPS = 32
 """The models on the line from the fit to the stricter one."""
 
-HALVINGS = 2
-"""How often the reserve of the stricter model is halved if no model keeps it."""
+TRIES = 3
+"""The stricter models that are tried, each with half the reserve of the last, if no model keeps it."""
 
 WORTH_IT = 0.5
 """A margin is dropped if its limits are more likely to break than to hold, although more was asked for."""
@@ -96,7 +96,9 @@ def rate_distribution(
     if judged is not decisions:
         parts = [exact_rates(system, np.where(out, judged, decisions)) - rates for out in outs]
         spread = spread + FOLDS * np.cov(parts, rowvar=False)
-    return RateDistribution(system, rates, shift, spread, asked)
+    weights = system.cells.weights
+    accuracy = float(weights @ (judged == system.cells.labels) / weights.sum())
+    return RateDistribution(system, rates, shift, spread, asked, accuracy)
 
 
 def is_constant(problem: TrainingProblem, model: Any, Z: NDArray[np.float64], decisions: Decisions) -> bool:
@@ -131,25 +133,6 @@ Series = tuple[NDArray[np.bool_], FitSeries]
 
 Line = tuple[NDArray[np.bool_], TrainingProblem, NDArray[np.float64], NDArray[np.float64]]
 """The rows that a fold leaves out, its problem, and the parameters of its model and of its stricter one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prospect:
-    """A place on the line from a model to a stricter one.
-
-    Attributes
-    ----------
-    rates : RateDistribution
-        Of the model at this place, on new rows.
-    accuracy : float
-        On new rows, by the models of the folds.
-    chance : float
-        Probability that all limits hold on new rows.
-    """
-
-    rates: RateDistribution
-    accuracy: float
-    chance: float
 
 
 class Outlook:
@@ -257,33 +240,33 @@ class Outlook:
             found[place] = Forecast(reason=self.too_few) if self.too_few else self._rates(system, decisions).forecast()
         return found
 
-    def tighten(self, result: TrainingResult, probability: float, callback: Any = None) -> TrainingResult:
+    def tighten(self, result: TrainingResult, probability: float, **watching: Any) -> TrainingResult:
         """Give the limits room, until they hold on new rows with the wanted probability; return the result.
 
         A stricter model is fitted, and one in each fold.  The models on the straight line from the fit to it, in the
         space of parameters, are forecast by those at the same place on the lines of the folds.  The loosest model that
-        has the probability is taken.
+        has the probability is taken.  `watching` are the callback and the judge of the fit.
         """
         asked = self.problem.system
         if not (asked.n_rows and result.assessment.kept and self._trials) or result.stopped:
             return result
-        series = list(self.series(result))
-        loose = [each.fit(asked.constraints).parameters for _, each in series]
-        plain = self._prospect([(out, each.problem, w, w) for (out, each), w in zip(series, loose, strict=True)], 0.0)
-        self._present = plain.rates
-        self.margin = MarginResult(probability, plain.rates.margins(np.zeros(asked.n_rows)), plain.chance)
-        if plain.chance >= probability:
+        series = [(out, each, each.fit(asked.constraints).parameters) for out, each in self.series(result)]
+        plain, chance = self._along([(out, each.problem, loose, loose) for out, each, loose in series], 0.0)
+        self._present, none = plain, MarginResult(probability, plain.margins(np.zeros(asked.n_rows)), chance)
+        self.margin = none
+        if chance >= probability:
             return result
-        whole, reserve = self._continued(result, callback), plain.rates.reserve()
+        whole, reserve = self._continued(result, watching), plain.reserve()
 
         def usable(found: Assessment) -> bool:
             return found.kept and (result.assessment.degenerate or not found.degenerate)
 
-        for halvings in range(HALVINGS + 1):
-            limits = with_reserve(asked, 0.5**halvings * reserve)
+        for _ in range(TRIES):
+            limits = with_reserve(asked, reserve)
             strict = whole.fit(limits)
             if strict.stopped or usable(strict.assessment):
                 break
+            reserve = 0.5 * reserve
         spent: dict[str, Any] = {
             "iterations": [*result.iterations, *strict.iterations],
             "seconds": result.seconds + strict.seconds,
@@ -293,45 +276,44 @@ class Outlook:
         unchanged = replace(result, stopped=strict.stopped, **spent)
         self.problem.assign(result.parameters)
         if strict.stopped or not usable(strict.assessment):
-            self.margin = replace(self.margin, dropped=True)
+            self.margin = replace(none, dropped=True)
             return unchanged
-        lines = [
-            (out, each.problem, w, each.fit(limits).parameters) for (out, each), w in zip(series, loose, strict=True)
-        ]
+        lines = [(out, each.problem, loose, each.fit(limits).parameters) for out, each, loose in series]
 
         @cache
-        def at(step: int) -> tuple[TrainingResult, Prospect]:
-            return whole.between(result, strict, step / STEPS), self._prospect(lines, step / STEPS)
+        def at(step: int) -> tuple[TrainingResult, RateDistribution, float]:
+            return whole.between(result, strict, step / STEPS), *self._along(lines, step / STEPS)
 
-        last = at(STEPS)[1]
-        if last.chance < min(probability, max(WORTH_IT, plain.chance)):
+        _, last, most = at(STEPS)
+        if most < min(probability, max(WORTH_IT, chance)):
             self.problem.assign(result.parameters)
-            self.margin = replace(self.margin, most=last.chance, cost=plain.accuracy - last.accuracy, dropped=True)
+            self.margin = replace(none, most=most, cost=plain.accuracy - last.accuracy, dropped=True)
             return unchanged
         few, many = 0, STEPS
         while many - few > 1:
             middle = (few + many) // 2
-            few, many = (few, middle) if at(middle)[1].chance >= min(probability, last.chance) else (middle, many)
+            few, many = (few, middle) if at(middle)[2] >= min(probability, most) else (middle, many)
         while many < STEPS and not usable(at(many)[0].assessment):
             many += 1
-        model, found = at(many)
+        model, self._present, _ = at(many)
         self.problem.assign(model.parameters)
-        self._present = found.rates
-        margins = plain.rates.margins(many / STEPS * 0.5**halvings * reserve)
-        self.margin = MarginResult(probability, margins, last.chance, plain.accuracy - found.accuracy)
+        margins = plain.margins(many / STEPS * reserve)
+        self.margin = MarginResult(probability, margins, most, plain.accuracy - self._present.accuracy)
         return replace(model, **spent)
 
-    def _prospect(self, lines: Sequence[Line], share: float) -> Prospect:
-        """Return what to expect of the model in the problem, by those at this share of the lines of the folds."""
+    def _along(self, lines: Sequence[Line], share: float) -> tuple[RateDistribution, float]:
+        """Return the rates of the model in the problem on new rows, by the models at this share of the folds' lines.
+
+        The second value is the probability that all limits hold.
+        """
         decided = np.zeros(len(self.problem.cells), dtype=np.int64)
         for out, problem, loose, strict in lines:
             problem.assign(loose + share * (strict - loose))
             decided[out] = self.decide(problem, out)
-        rates, cells = self._rates(self.problem.system, decided), self.problem.cells
-        accuracy = float(cells.weights @ (decided == cells.labels) / cells.weights.sum())
-        return Prospect(rates, accuracy, rates.forecast().chance)
+        rates = self._rates(self.problem.system, decided)
+        return rates, rates.forecast().chance
 
-    def _continued(self, result: TrainingResult, callback: Any) -> FitSeries:
+    def _continued(self, result: TrainingResult, watching: dict[str, Any]) -> FitSeries:
         """Return further fits of the whole model, from the model without limits that the fit has found."""
         present, model = self.problem.current(), self.problem.model
         model.set_precision(self._dtype)
@@ -342,9 +324,8 @@ class Outlook:
             self.Z,
             loss_weights=self.weights,
             precision=np.float64,
-            callback=callback,
             neighbour=present,
-            **{**self.options, "effort": effort},
+            **{**self.options, **watching, "effort": effort},
         )
         model.set_precision(np.float64)
         self.problem.assign(present)

@@ -89,12 +89,15 @@ class Forecast:
         The rows from which it is computed.
     reason : str
         Why no forecast can be given.
+    accuracy : float or None
+        The accuracy of decisions about rows that their model has not seen.
     """
 
     limits: tuple[LimitForecast, ...] = ()
     holds: float | None = None
     rows: str = "training"
     reason: str = ""
+    accuracy: float | None = None
 
     @property
     def chance(self) -> float:
@@ -207,6 +210,8 @@ class RateDistribution:
     asked : int, optional
         Only the first `asked` limits get a forecast and a reserve; by default all.  The others are the floors of
         `no_group_worse`, which refer to the training rows.
+    accuracy : float
+        The accuracy of decisions about rows that were left out.
     """
 
     system: ConstraintSystem
@@ -214,6 +219,7 @@ class RateDistribution:
     shift: FloatArray
     spread: FloatArray
     asked: int | None = None
+    accuracy: float = math.nan
 
     def draw(self) -> FloatArray:
         """Return draws of the differences from `rates`, (draws, R): from a fixed seed, in antithetic pairs."""
@@ -237,8 +243,8 @@ class RateDistribution:
             low, middle, high = np.quantile(values, [0.5 - COVERAGE / 2, 0.5, 0.5 + COVERAGE / 2])
             found.append(LimitForecast(str(constraint), float(middle), float(low), float(high), float(holds.mean())))
         if not found:
-            return Forecast(rows=rows, reason="no limit has a bound.")
-        return Forecast(tuple(found), float(together.mean()), rows)
+            return Forecast(rows=rows, reason="no limit has a bound.", accuracy=self.accuracy)
+        return Forecast(tuple(found), float(together.mean()), rows, accuracy=self.accuracy)
 
     def reserve(self) -> FloatArray:
         """Return the distance by which each row of c is tightened for the strictest model that a margin may choose.

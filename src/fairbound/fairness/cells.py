@@ -32,6 +32,7 @@ from fairbound._distinct import combine_codes
 from fairbound._errors import InputError, bad_value
 from fairbound._values import find_value
 from fairbound._weights import check_magnitude, check_weights
+from fairbound._words import did_you_mean
 from fairbound.fairness.columns import MOST_GROUPS, encode_labels
 from fairbound.fairness.group_probabilities import SUM_TOLERANCE
 from fairbound.fairness.sensitive import Division, encode_columns, read_columns
@@ -101,7 +102,8 @@ class Grouping:
         index = self.find(group)
         if index is None:
             known_groups = ", ".join(repr(known) for known in self.groups)
-            raise ValueError(f"Unknown group {group!r} in {self.name!r}. Known groups: {known_groups}.")
+            near = did_you_mean(str(group), map(str, self.groups))
+            raise ValueError(f"Unknown group {group!r} in {self.name!r}.{near} Known groups: {known_groups}.")
         return index
 
     def has(self, group: Hashable) -> bool:

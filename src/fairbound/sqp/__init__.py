@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound._errors import need_torch
 from fairbound.sqp.core import Metric
 from fairbound.sqp.dense import DenseHessian
-from fairbound.sqp.diagonal import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
+from fairbound.sqp.diagonal import Adagrad, ExponentialAverage, Hessian, Identity
 from fairbound.sqp.lbfgs import LimitedMemoryBFGS
 from fairbound.sqp.learning_rate import LearningRateCut
 from fairbound.sqp.optimality import KKTResiduals, kkt_residuals
@@ -20,14 +20,12 @@ from fairbound.sqp.problem import Evaluation, Jacobian, Problem, violation, viol
 from fairbound.sqp.qp import QPSolution, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
 from fairbound.sqp.solution import IterationRecord, Solution, Status, StepRecord
-from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, StepLength
+from fairbound.sqp.step_length import AdaptiveStep, FixedStep, StepLength
 
 if TYPE_CHECKING:
     from fairbound.sqp.stochastic import StochasticSQP
 
 __all__ = [
-    "HESSIANS",
-    "STEP_LENGTHS",
     "Adagrad",
     "AdaptiveStep",
     "DenseHessian",

@@ -17,18 +17,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import numpy as np
 
-from fairbound._words import lookup
 from fairbound.sqp.problem import Array
 
 
 class Hessian(ABC):
     """Base class of diagonal matrices H that are updated from the gradients of the objective."""
-
-    name: ClassVar[str]
 
     @abstractmethod
     def update(self, g: Array) -> None:
@@ -55,8 +51,6 @@ class Identity(Hessian):
     >>> Identity().solve(np.array([2.0, 4.0]))
     array([2., 4.])
     """
-
-    name = "identity"
 
     def update(self, g: Array) -> None:
         """Do nothing: the identity has no state."""
@@ -108,8 +102,6 @@ class Adagrad(_Accumulated):
     array([2.44948974, 3.74165739])
     """
 
-    name = "adagrad"
-
     def __init__(self, damping: float = 0.01) -> None:
         super().__init__()
         if not 0.0 < damping < math.inf:
@@ -151,8 +143,6 @@ class ExponentialAverage(_Accumulated):
     array([1., 3.])
     """
 
-    name = "exponential"
-
     def __init__(self, decay: float = 0.999, damping: float = 100.0, *, corrected: bool = False) -> None:
         super().__init__()
         if not 0.0 <= decay < 1.0:
@@ -176,13 +166,3 @@ class ExponentialAverage(_Accumulated):
         if self.corrected:
             average = average / (1.0 - self.decay**self._updates)
         return np.sqrt(average + self.damping)
-
-
-HESSIANS: dict[str, type[Hessian]] = {kind.name: kind for kind in (Identity, Adagrad, ExponentialAverage)}
-
-
-def resolve_hessian(hessian: str | Hessian) -> Hessian:
-    """Return a Hessian from its name in `HESSIANS`, with default parameters, or the instance itself."""
-    if isinstance(hessian, Hessian):
-        return hessian
-    return lookup(HESSIANS, hessian, "Hessian")()

@@ -48,10 +48,6 @@ _TINY = float(np.finfo(np.float64).tiny)
 class QPSolution:
     """A step, its multipliers, and the residuals of its optimality conditions.
 
-    All residuals are relative to the largest term of the sum that should vanish.  Let n_i = ‖J_i‖ in the norm of H⁻¹,
-    and p_i = n_i|y_i|.  By Cauchy-Schwarz, the terms of c_i + J_i d = c_i − J_i H⁻¹g − Σ_j J_i H⁻¹J_jᵀ y_j are at most
-    s_i = max(|c_i|, |finite bounds_i|, n_i‖g‖, n_i max_j p_j).
-
     Attributes
     ----------
     d : ndarray of shape (n,)
@@ -66,15 +62,17 @@ class QPSolution:
         Whether some multiplier is at its bound ρ, so that a row may be violated.
     penalty : float
         The ρ of the solution.  If hard rows (ρ = inf) are inconsistent, a large finite number.
-    stationarity : float
-        ‖Hd + g + Jᵀy‖∞ / max(‖g‖∞, largest term of Jᵀy = basisᵀ(rowsᵀy)).
-    primal_residual : float
-        Largest violation_i / s_i.  In the elastic QP a row may be violated if |y_i| = ρ, so there the residual of a row
-        is the smaller of violation_i / s_i and (ρ − |y_i|)/ρ.
-    complementarity : float
-        Largest min(p_i / max_j p_j, slack_i / s_i), slack_i the distance to the bound that the sign of y_i refers to.
-    dual_bound_residual : float
-        Largest p_i / max_j p_j of a multiplier whose bound is infinite, or (|y_i| − ρ)/ρ.
+    kkt_residual : float
+        The largest residual of the optimality conditions, each relative to the largest term of the sum that should
+        vanish.  Let n_i = ‖J_i‖ in the norm of H⁻¹, and p_i = n_i|y_i|.  By Cauchy-Schwarz, the terms of
+        c_i + J_i d = c_i − J_i H⁻¹g − Σ_j J_i H⁻¹J_jᵀ y_j are at most
+        s_i = max(|c_i|, |finite bounds_i|, n_i‖g‖, n_i max_j p_j).  The residuals are
+
+        - ‖Hd + g + Jᵀy‖∞ / max(‖g‖∞, largest term of Jᵀy = basisᵀ(rowsᵀy));
+        - violation_i / s_i.  In the elastic QP a row may be violated if |y_i| = ρ, so there it is the smaller of this
+          and (ρ − |y_i|)/ρ;
+        - min(p_i / max_j p_j, slack_i / s_i), slack_i the distance to the bound that the sign of y_i refers to;
+        - p_i / max_j p_j of a multiplier whose bound is infinite, and (|y_i| − ρ)/ρ.
     """
 
     d: Array
@@ -84,15 +82,7 @@ class QPSolution:
     curvature: float
     elastic: bool
     penalty: float
-    stationarity: float
-    primal_residual: float
-    complementarity: float
-    dual_bound_residual: float
-
-    @property
-    def kkt_residual(self) -> float:
-        """Return the largest of the four residuals."""
-        return max(self.stationarity, self.primal_residual, self.complementarity, self.dual_bound_residual)
+    kkt_residual: float
 
     def is_optimal(self, tol: float = 1e-8) -> bool:
         """Return whether all optimality conditions hold to `tol`."""
@@ -211,12 +201,11 @@ class _QP:
         if start is not None or scaled is None or (np.abs(scaled) > price).any():
             size = np.maximum(np.abs(self.c), np.abs(q))[live] + norms * self.gradient_norm
             noise = 4.0 * EPS * size / unit
-            dual = priced_multipliers(self.core.W, lower, upper, price, noise, scaled)
-            if not dual.bounded:
+            scaled, bounded = priced_multipliers(self.core.W, lower, upper, price, noise, scaled)
+            if not bounded:
                 penalty = self._fallback_penalty(distance)
                 price = penalty * norms / distance
-                dual = priced_multipliers(self.core.W, lower, upper, price, noise)
-            scaled = dual.y
+                scaled, _ = priced_multipliers(self.core.W, lower, upper, price, noise)
         # A multiplier at its bound must equal ±ρ exactly, also after scaling back.
         y[live] = np.where(np.abs(scaled) >= price, np.copysign(penalty, scaled), scaled * distance / norms)
         return y, penalty
@@ -257,6 +246,7 @@ class _QP:
             primal = np.minimum(primal, np.maximum(penalty - sizes, 0.0) / penalty)
             largest_y = _largest(sizes)
             elastic, excess = largest_y >= penalty, max(largest_y - penalty, 0.0) / penalty
+        complementarity = _largest(np.minimum(p, np.maximum(slack, 0.0) / scale))
         return QPSolution(
             d=d,
             y=y,
@@ -265,10 +255,7 @@ class _QP:
             curvature=curvature,
             elastic=elastic,
             penalty=penalty,
-            stationarity=stationarity,
-            primal_residual=_largest(primal),
-            complementarity=_largest(np.minimum(p, np.maximum(slack, 0.0) / scale)),
-            dual_bound_residual=max(_largest(p[missing]), excess),
+            kkt_residual=max(stationarity, _largest(primal), complementarity, _largest(p[missing]), excess),
         )
 
 

@@ -64,18 +64,12 @@ def hard_multipliers(W: Array, lower: Array, upper: Array) -> Array | None:
     return multipliers if flag == _DAQP_OPTIMAL and bool(np.isfinite(multipliers).all()) else None
 
 
-@dataclass(frozen=True)
-class DualSolution:
-    """Multipliers of a reduced QP; `bounded` is False if hard rows are inconsistent, so that the dual is unbounded."""
-
-    y: Array
-    bounded: bool
-
-
 def priced_multipliers(
     W: Array, lower: Array, upper: Array, price: Array, noise: Array, start: Array | None = None
-) -> DualSolution:
+) -> tuple[Array, bool]:
     """Return the multipliers of the hard or elastic problem, by the active-set method of this module.
+
+    Also return whether the dual is bounded.  If it is not, hard rows are inconsistent.
 
     Parameters
     ----------
@@ -99,7 +93,7 @@ def priced_multipliers(
     count = int(has_upper.sum())
     y[has_upper] += y_sides[:count]
     y[has_lower] -= y_sides[count:]
-    return DualSolution(y, bounded)
+    return y, bounded
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from fairbound._words import lookup
 from fairbound.sqp.problem import Array, Evaluation
 
 _FLOOR = 1e-12  # least Lipschitz estimate; that of a linear function is 0, and we divide by it
@@ -43,8 +41,6 @@ class StepModel:
 
 class StepLength(ABC):
     """Base class of the rules for the step length."""
-
-    name: ClassVar[str]
 
     def displacement(self, iteration: int) -> float:  # noqa: ARG002  (rules without estimates never ask)
         """Return the distance h of a second evaluation in this iteration, or 0 if none is needed."""
@@ -66,8 +62,6 @@ class FixedStep(StepLength):
     >>> FixedStep().choose(StepModel(0.5, 1.0, 1.0, 1.0, 1.0))
     0.5
     """
-
-    name = "fixed"
 
     def choose(self, model: StepModel) -> float:
         """Return the learning rate."""
@@ -93,8 +87,6 @@ class AdaptiveStep(StepLength):
     >>> rule.choose(StepModel(1.0, 1.0, 0.1, model_decrease=2.0, step_norm=1.0))
     0.5
     """
-
-    name = "adaptive"
 
     def __init__(self, every: int = 10, displacement: float = 0.1, width: float = 1e4) -> None:
         if not (isinstance(every, int) and every >= 1):
@@ -137,13 +129,3 @@ class AdaptiveStep(StepLength):
         # ξ ≤ Δq / (τ‖d‖²), so this is at most `wanted` (unless ξ is at its floor).
         least = beta * model.ratio_parameter * model.merit_parameter / curvature
         return min(1.0, max(least, min(wanted, least + self.width * beta**2)))
-
-
-STEP_LENGTHS: dict[str, type[StepLength]] = {kind.name: kind for kind in (FixedStep, AdaptiveStep)}
-
-
-def resolve_step_length(step_length: str | StepLength) -> StepLength:
-    """Return a rule from its name in `STEP_LENGTHS`, with default parameters, or the instance itself."""
-    if isinstance(step_length, StepLength):
-        return step_length
-    return lookup(STEP_LENGTHS, step_length, "step length")()

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.sqp.diagonal import ExponentialAverage, Hessian, resolve_hessian
+from fairbound.sqp.diagonal import ExponentialAverage, Hessian
 from fairbound.sqp.learning_rate import LearningRateCut
 from fairbound.sqp.merit import lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
 from fairbound.sqp.optimality import kkt_residuals
@@ -33,7 +33,7 @@ from fairbound.sqp.problem import Array, Evaluation
 from fairbound.sqp.qp import QPSolution
 from fairbound.sqp.solution import StepRecord
 from fairbound.sqp.steering import steered_step
-from fairbound.sqp.step_length import FixedStep, StepLength, StepModel, resolve_step_length
+from fairbound.sqp.step_length import AdaptiveStep, FixedStep, StepLength, StepModel
 
 
 class StochasticSQP(torch.optim.Optimizer):
@@ -44,13 +44,13 @@ class StochasticSQP(torch.optim.Optimizer):
     params : iterable of Tensor
         Parameters, float32 or float64, in one group.
     lr : float
-        β: the step length of the rule "fixed", a factor of the step length of "adaptive".
-    hessian : str or Hessian, optional
-        H of the QP: "identity", "adagrad", "exponential" or an instance.  By default `ExponentialAverage(damping=1.0,
+        β: the step length of `FixedStep`, a factor of that of `AdaptiveStep`.
+    hessian : Hessian, optional
+        H of the QP: `Identity`, `Adagrad` or `ExponentialAverage`.  By default `ExponentialAverage(damping=1.0,
         corrected=True)`.  Where gradients are small, it is close to the identity, which suits a mean loss.  Where they
         are large, it is close to their root mean square.
-    step_length : str or StepLength
-        "adaptive", "fixed" or an instance.
+    step_length : StepLength, optional
+        `AdaptiveStep` by default, or `FixedStep`.
     learning_rate_cut : LearningRateCut, optional
         Algorithm 2 of the paper; None leaves the learning rate to the caller and to torch's schedulers.
     penalty : float
@@ -82,8 +82,8 @@ class StochasticSQP(torch.optim.Optimizer):
         params: Iterable[Tensor],
         lr: float = 1.0,
         *,
-        hessian: str | Hessian | None = None,
-        step_length: str | StepLength = "adaptive",
+        hessian: Hessian | None = None,
+        step_length: StepLength | None = None,
         learning_rate_cut: LearningRateCut | None = None,
         penalty: float = 1.0,
         merit_parameter: float = 1.0,
@@ -103,8 +103,8 @@ class StochasticSQP(torch.optim.Optimizer):
             if not 0.0 < value < 1.0:
                 raise ValueError(f"StochasticSQP({name}={value!r}): must be between 0 and 1.")
         super().__init__(params, {"lr": lr})
-        self.hessian = ExponentialAverage(damping=1.0, corrected=True) if hessian is None else resolve_hessian(hessian)
-        self.step_length = resolve_step_length(step_length)
+        self.hessian = ExponentialAverage(damping=1.0, corrected=True) if hessian is None else hessian
+        self.step_length = AdaptiveStep() if step_length is None else step_length
         self.learning_rate_cut = learning_rate_cut
         self.sigma = sigma
         self.decrease = decrease

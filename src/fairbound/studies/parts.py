@@ -9,7 +9,7 @@ All draws are stratified by label and groups, and use one seed.
 
 from __future__ import annotations
 
-from collections import Counter
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,21 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound._errors import (
-    InputError,
-    InputTypeError,
-)
-from fairbound._values import find_value
-from fairbound._words import did_you_mean, listed
-from fairbound.data import (
-    DATASETS,
-    Backend,
-    Dataset,
-    has_probabilities,
-    installed_backend,
-    is_missing,
-)
-from fairbound.fairness import Constraint
+from fairbound._errors import InputError, InputTypeError, LimitWarning
+from fairbound.data import DATASETS, Backend, Dataset, installed_backend
+from fairbound.fairness import Cells, Constraint, ConstraintSystem
 from fairbound.studies.settings import StudySettings
 
 if TYPE_CHECKING:
@@ -42,20 +30,12 @@ CALIBRATION = 0.3
 
 BACKENDS: tuple[Backend, ...] = ("pyarrow", "polars", "pandas")
 
-MOST_SMALL_GROUPS = 10
-"""A column of numbers with more small groups than this is considered a quantity."""
-
-
 # Advice for error messages.
 RATE_OF_ONE_GROUP = "For the rate of one group, give it in square brackets: [{name}]."
 
 SENSITIVE_TOO = "Name it with {sensitive=}, too."
 
 LARGER_GROUPS = "Join them with other groups in the data, or train without {confidence=}."
-
-FEWER_GROUPS = (
-    "Leave them out of the limits with {groups.small='warn'}, or make one group of them with {groups.small='merge'}."
-)
 
 
 @dataclass(frozen=True)
@@ -112,17 +92,12 @@ class Parts:
         """Draw the parts; given held-out rows replace drawn ones."""
         if data.n_rows < 2:
             raise InputError("{name} has one row.", "Give more to train on and to hold out.", name=data.name)
-        refuses_small = bool(settings.limits) and settings.groups.small == "error"
-        if refuses_small:
-            check_group_sizes(data, settings)
         # Both draws use the same numbers: one order of the rows is cut twice.
         rest, calibration = data, None
         if held_out is None and settings.test_size > 0:
             rest, held_out = data.split(settings.test_size, random_state=settings.seed, scale=False)
         if settings.confidence is not None:
             rest, calibration = rest.split(CALIBRATION, random_state=settings.seed, scale=False)
-        if refuses_small and settings.groups.combine != "each":
-            check_group_sizes(rest, settings)  # draws are stratified on columns, not on their intersections
         return cls(
             Part.of(rest, settings.limits),
             None if calibration is None else Part.of(calibration, settings.limits),
@@ -150,93 +125,39 @@ def with_sensitive(data: Dataset, sensitive: str | Sequence[str] | None) -> Data
     return data.changed(sensitive={name: data.groups(name) for name in names})
 
 
-def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: str) -> None:
-    """Raise an error, before training, if a limit names a column that is not sensitive; skip intersections."""
+def check_limits(rows: Part, settings: StudySettings) -> None:
+    """Raise an error, before training, for a limit on unknown columns or groups, and for groups that are too small.
+
+    Several processes, each of which has a share of the rows, see this in the fit.
+    """
+    limits, groups, known = settings.limits, settings.groups, rows.data.sensitive
     for limit in limits:
         for name in limit.columns or ():
-            if groups == "each" and name not in data.sensitive:
-                is_group = any(name in map(str, values.tolist()) for values in data.sensitive.values())
+            if groups.combine == "each" and name not in known:
+                is_group = any(name in map(str, values.tolist()) for values in known.values())
                 remedy = RATE_OF_ONE_GROUP if is_group else SENSITIVE_TOO
                 raise InputError(
                     "{limit!r} is about the groups of {name!r}, which is not among the sensitive columns ({known}).",
                     remedy,
                     limit=str(limit),
                     name=name,
-                    known=", ".join(data.sensitive),
+                    known=", ".join(known),
                 )
-    check_limited_groups(limits, data, groups)
-
-
-def check_limited_groups(limits: Sequence[Constraint], data: Dataset, groups: str) -> None:
-    """Reject a limit on a group that no column has before anything is trained; intersections are made later."""
-    if groups != "each" or any(map(has_probabilities, data.sensitive.values())):
+    if not limits or rows.data.processes is not None:
         return
-    for limit in limits:
-        wanted = limit.group if limit.group is not None else limit.reference
-        if wanted is None or str(wanted).startswith("(other"):  # `small_groups="merge"` makes such a group
-            continue
-        columns = {name: data.sensitive[name] for name in limit.columns or data.sensitive}
-        known = {
-            name: sorted(everywhere(data, Counter(values[~is_missing(values)].tolist())), key=str)
-            for name, values in columns.items()
-        }
-        if all(find_value(wanted, each) is None for each in known.values()):
-            raise InputError(
-                "{limit!r} names the group {wanted!r}, which no row has.{near} Known groups: {known}.",
-                limit=str(limit),
-                wanted=wanted,
-                near=did_you_mean(str(wanted), [str(group) for each in known.values() for group in each]),
-                known="; ".join(f"{name}: {listed(each)}" for name, each in known.items()),
-            )
+    from fairbound.estimator import settle_small_groups
 
-
-def everywhere(data: Dataset, counted: Counter[Any]) -> Counter[Any]:
-    """Return the counts of the rows of all processes that share the data."""
-    if data.processes is None:
-        return counted
-    found = Counter[Any]()
-    for each in data.processes.gather(counted):
-        found.update(each)
-    return found
-
-
-def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
-    """Raise an error, before training, for groups of few rows: a drawn part may have no row of them."""
-    least = settings.groups.min_size
-    for name, values in _group_columns(data, settings.groups.combine).items():
-        if has_probabilities(values):
-            continue  # the fit itself checks the expected sizes
-        sizes = everywhere(data, Counter(values[~is_missing(values)].tolist()))
-        few = {group: rows for group, rows in sizes.items() if rows < least}
-        if not few:
-            continue
-        if len(few) > MOST_SMALL_GROUPS and values.dtype.kind in "iuf":
-            raise InputError(
-                "Column {name!r} ({sensitive=}) has {count:,} different numbers, most of them in few rows.",
-                "Sort them into groups when reading the file, for example with {bands=cuts}.",
-                name=name,
-                count=len(sizes),
-                cuts={name: middle(values)},
-            )
+    cells = Cells.build(rows.y, rows.sensitive, groups=groups.combine)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LimitWarning)  # the fit warns
+            cells, _ = settle_small_groups(cells, limits, groups.small, groups.min_size)
+    except InputError as error:
+        if settings.confidence is None:
+            raise
         # A confidence covers every group, so no group can be left out or merged.
-        remedy = LARGER_GROUPS if settings.confidence is not None else FEWER_GROUPS
-        raise InputError(
-            "Column {name!r} ({sensitive=}) has groups of fewer than {least} rows ({groups.min_size=}): {groups}.",
-            remedy,
-            name=name,
-            least=least,
-            groups=", ".join(f"{group!r} with {rows}" for group, rows in list(few.items())[:5]),
-        )
-
-
-def _group_columns(data: Dataset, groups: str) -> dict[str, Any]:
-    """Return the groups by column, with their intersection if `groups` asks for it."""
-    columns = dict(data.sensitive)
-    if groups == "each" or len(columns) < 2 or any(map(has_probabilities, columns.values())):
-        return columns
-    joined = np.array([" & ".join(map(str, row)) for row in zip(*columns.values(), strict=True)], dtype=object)
-    joined[np.any([is_missing(values) for values in columns.values()], axis=0)] = None
-    return {**(columns if groups == "both" else {}), " & ".join(columns): joined}
+        raise InputError(error.problem.template, LARGER_GROUPS, **error.facts) from None
+    ConstraintSystem.build(limits, cells)
 
 
 def middle(values: Any) -> list[float]:

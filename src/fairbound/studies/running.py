@@ -28,7 +28,7 @@ from fairbound.studies.importance import explain
 from fairbound.studies.judged import scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.model_choice import choose_model
-from fairbound.studies.parts import Part, Parts, check_limited_columns, with_sensitive
+from fairbound.studies.parts import Part, Parts, check_limits, with_sensitive
 from fairbound.studies.reproduction import reproduction_of, study_lock
 from fairbound.studies.settings import Stage, StudySettings, make_base, named_stages, with_floors
 from fairbound.studies.summary import Summary
@@ -141,10 +141,10 @@ class Study:
     ) -> None:
         if settings.confidence is not None and data.weight is not None:
             raise against_confidence(argument("weight"), UNWEIGHTED)
-        check_limited_columns(settings.limits, data, settings.groups.combine)
         if held_out is not None:
             held_out = with_sensitive(held_out, list(data.sensitive))
         parts = Parts.draw(data, settings, held_out)
+        check_limits(parts.training, settings)
         self.data, self.settings = data, settings
         self.training, self.calibration, self.held_out = parts.training, parts.calibration, parts.held_out
         self.limits, self.lock = settings.limits, study_lock(data, settings)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +60,10 @@ class FeedForwardGradients:
         return self._forward(X)[1][-1]
 
     def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
-        """Add the gradients of one chunk of rows to `gradients`."""
+        """Add the gradients of one chunk of rows to `gradients`.
+
+        `cotangents` is called once with the outputs (n, D) of the chunk, detached, and returns (J, n, D).
+        """
         inputs, before = self._forward(X)
         u = cotangents(before[-1]).to(X.dtype)  # (J, n, D)
         with torch.no_grad():
@@ -161,21 +163,6 @@ class FeedForwardGradients:
         return held[:n]
 
 
-class GradientEngine(Protocol):
-    """Maps cotangents of the outputs to gradients of the parameters, by segment."""
-
-    def outputs(self, X: Tensor) -> Tensor:
-        """Return the outputs of the module, without gradients."""
-        ...
-
-    def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
-        """Add the gradients of one chunk of rows to `gradients`.
-
-        `cotangents` is called once with the outputs (n, D) of the chunk, detached, and returns (J, n, D).
-        """
-        ...
-
-
 def pull_back(
     output: Tensor, inputs: Sequence[Tensor], cotangent: Tensor, *, retain_graph: bool = True, fill: bool = False
 ) -> tuple[Tensor, ...]:
@@ -209,6 +196,10 @@ class SliceGradients:
             for j, cotangent in enumerate(u[:, start:stop]):
                 parts = pull_back(output, self.parameters, cotangent, retain_graph=j + 1 < len(u), fill=True)
                 gradients[j, segment] += torch.cat([part.reshape(-1).to("cpu", torch.float64) for part in parts])
+
+
+GradientEngine = FeedForwardGradients | SliceGradients
+"""Maps cotangents of the outputs to gradients of the parameters, by segment."""
 
 
 def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:

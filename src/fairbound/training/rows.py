@@ -94,14 +94,10 @@ class Rows(ABC):
     def in_double(self) -> Rows:
         """Return the rows with inputs in double precision."""
 
-    def few(self, count: int = 8) -> MatrixRows:
-        """Return a few rows, spread over the data, because neighbours may be equal."""
-        count = min(len(self), count)
-        return self.take(np.arange(count) * (len(self) - 1) // max(count - 1, 1))
-
     def probe(self, count: int = 8) -> Any:
-        """Return the inputs of a few rows."""
-        return self.few(count).X
+        """Return the inputs of a few rows, spread over the data, because neighbours may be equal."""
+        count = min(len(self), count)
+        return self.take(np.arange(count) * (len(self) - 1) // max(count - 1, 1)).X
 
     def cuts(self, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
         """Yield (start, stop, slices) of consecutive chunks."""

@@ -110,9 +110,7 @@ class SmoothedProgram:
         """Return f and c at w, without derivatives."""
         self.value_evaluations += 1
         self.problem.assign(w)
-        sweep = self.problem.sweep(self.rows, gradients=False)
-        penalty = self.problem.regularize(self.rows, sweep)[0]
-        return sweep.objective + penalty, self.problem.constraint_values(self.rows, sweep)
+        return self.problem.values(self.rows)
 
     def at(self, w: Array) -> tuple[Assessment, float | None, Evaluation]:
         """Return the assessment, the smoothed error and the evaluation at one of the last two points evaluated."""
