@@ -57,7 +57,7 @@ from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook
 from fairbound.estimator.watched import Watched, present_logits, validation_loss, watched_columns
 from fairbound.evaluation import Forecast
-from fairbound.fairness import Constraint, as_constraints, decide, decision_indicators
+from fairbound.fairness import Constraint, decide, decision_indicators
 from fairbound.training import (
     Assessment,
     Effort,
@@ -93,7 +93,7 @@ class Fitting:
         processes = passes.processes
         data, cells, own = with_cells(params, data, processes)
         self.data, self.classes = data, joined_classes(data, processes)
-        self.constraints = as_constraints(params.constraints)
+        self.constraints = params.constraints
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
@@ -214,7 +214,7 @@ class Fitting:
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
-        asked = len(as_constraints(self.params.constraints))
+        asked = len(self.params.constraints)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
         of_folds = {"objective": self.objective.of_training, "effort": replace(self._effort(), epochs=0)}
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
@@ -277,7 +277,7 @@ class Fitting:
             return [Forecast(reason=NO_FORECAST)] * len(points)
         if not self.params.training.forecast:
             return [None] * len(points)
-        asked = len(as_constraints(self.params.constraints))
+        asked = len(self.params.constraints)
         options["effort"] = replace(options["effort"], epochs=0)
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, **options)
         return outlook.forecast_all([each.result for each in points])

@@ -30,7 +30,7 @@ from fairbound.estimator.monotone import monotone_places
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
-from fairbound.fairness import Cells, Quota, as_constraints, as_logits, decide, probabilities
+from fairbound.fairness import Cells, Quota, as_logits, decide, probabilities
 from fairbound.training import Assessment, LinearTerm, TrainingProblem, as_model
 
 Floats = NDArray[np.float64]
@@ -218,8 +218,7 @@ def fit_scores(
     found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
     if params.base.correction == "columns":
         return found
-    constraints = as_constraints(params.constraints)
-    columns, posteriors = fit_posteriors(work, constraints, cells, found.training, stacklevel + 1)
+    columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)
     return replace(
         found, uses_columns=params.base.correction == "both", posteriors=posteriors, training_posteriors=columns
     )
