@@ -19,7 +19,7 @@ unexport FAIRBOUND_DATA
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-min test-python check format docs notebooks package benchmark clean
+.PHONY: help demo test test-slow test-engines test-min test-python check format docs notebooks package benchmark clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
@@ -39,6 +39,16 @@ test: $(STAMP)  ## run the tests and the examples in the docstrings, on all core
 
 test-slow: $(STAMP)  ## run the tests marked slow
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+# The environment of `make test-engines`.  Slurm, and Java for Spark, come from apt, which needs root if they are absent.
+VENV_ENGINES ?= .venv-engines
+
+test-engines:  ## run the programs of docs/engines.md with torchrun, Ray, Spark and Slurm
+	which srun slurmd munged java > /dev/null || apt-get install --yes --quiet slurm-wlm munge default-jre-headless
+	$(PYTHON) -m venv $(VENV_ENGINES)
+	$(VENV_ENGINES)/bin/python -m pip install --quiet -c constraints.txt torch
+	$(VENV_ENGINES)/bin/python -m pip install --quiet -c constraints.txt -e ".[cli,test]" pyspark==4.0.1 "ray[train]==2.60.0"
+	CI=1 $(VENV_ENGINES)/bin/python -m pytest -m "slow or not slow" tests/test_engines.py $(PYTEST_ARGS)
 
 # The environment of `make test-min`, and its torch: a requirement, with any further options of pip.
 VENV_MIN ?= .venv-min

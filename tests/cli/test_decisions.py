@@ -137,9 +137,6 @@ def test_missing_decisions_and_decisions_that_are_no_labels(fairbound, tmp_path)
     assert says(sentence, "'p' (--prediction) contains 0.4", "not a label", "'y' (--target)")
 
 
-# --- labels and decisions in different codes ------------------------------------------------------------------------
-
-
 @pytest.fixture
 def graded(tmp_path):
     """Return a file with three grades and decisions of 0 and 1: a third of the women, two thirds of the men."""
@@ -226,9 +223,6 @@ def test_a_weight_that_is_no_number_is_named(fairbound, tmp_path, command, weigh
     assert (refused.code, refused.sentence[: len(words)]) == (2, words)
 
 
-# --- small groups, and the audit as a page --------------------------------------------------------------------------
-
-
 def test_small_groups_are_merged_and_named(fairbound, tmp_path):
     groups = ["a"] * 60 + ["b"] * 60 + ["c", "d"] * 8
     rows = [(row % 2, row // 2 % 2, group) for row, group in enumerate(groups)]
@@ -305,9 +299,6 @@ def test_a_group_called_everyone_has_a_line_of_its_own(fairbound, tmp_path):
     assert [(each["group"], each["everyone"]) for each in groups] == [
         ("b", False), ("everyone", False), ("everyone", True),
     ]  # fmt: skip
-
-
-# --- groups that are known with probabilities ------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -169,8 +169,6 @@ def test_a_batch_that_cannot_be_read_leaves_the_earlier_ones_counted(fairbound, 
     assert Monitor.load(tmp_path / "state.json").rows == 600
 
 
-# --- killed ----------------------------------------------------------------------------------------------------------
-
 KILLED = """
 import os, signal, sys
 import fairbound._files, fairbound.evaluation.e_processes

@@ -22,9 +22,6 @@ def metrics(tmp_path, out="run"):
     return json.loads((tmp_path / out / "summary.json").read_text(encoding="utf-8"))
 
 
-# --- weights -------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def weighted(tmp_path):
     """Each row has a weight of 1 to 3; the same rows repeated as often stand beside."""
@@ -78,9 +75,6 @@ def test_weights_that_cannot_be_used(fairbound, weighted, arguments, words):
     refused = fairbound("train", "weighted.csv", *LOANS, *arguments, "--out", "run", "--quiet")
     assert refused.code == 2
     assert words in refused.sentence
-
-
-# --- an own test file ----------------------------------------------------------------------------------------------
 
 
 def test_a_test_file_is_held_out(fairbound, loans, tmp_path):
@@ -144,9 +138,6 @@ def test_a_test_file_that_is_not_there_is_said_at_once(fairbound, loans, tmp_pat
     constant = write_csv(tmp_path / "test.csv", LOAN_COLUMNS, [(*row[:-1], 1) for row in loan_rows(50)])
     refused = fairbound("train", loans, *LOANS, "--test", constant, "--out", "run", "--quiet")
     assert "same label" in refused.sentence
-
-
-# --- bands, missing values, categories -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -295,9 +286,6 @@ def test_a_decimal_mark_that_cannot_be(fairbound, commas, source, decimal, words
     refused = fairbound("data", "describe", source, *given, "--decimal", decimal)
     assert refused.code == 2
     assert words in refused.sentence
-
-
-# --- what is said --------------------------------------------------------------------------------------------------
 
 
 def test_limits_to_try_name_their_column_where_there_are_several(fairbound, tmp_path):

@@ -127,9 +127,6 @@ def test_bad_input_is_one_sentence_and_writes_nothing(fairbound, run, loans, tmp
     assert "damaged" in refused("run", loans, "--out", "x.csv")
 
 
-# --- report ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_report_is_made_anew(fairbound, run, tmp_path):
     first = (run / "report.html").read_text(encoding="utf-8")
     (run / "report.html").write_text("gone", encoding="utf-8")

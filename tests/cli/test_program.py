@@ -134,9 +134,6 @@ def test_the_traceback_can_be_asked_for(capsys, monkeypatch):
     assert "Traceback" in capsys.readouterr().err
 
 
-# --- as a process ---------------------------------------------------------------------------------------------------
-
-
 def run(*arguments: str, **settings) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     return subprocess.run(

@@ -92,9 +92,6 @@ def _first(name: str) -> str:
     return {"codes": "A1", "prices": "3", "thousands": "18,000", "commas": "45,5", "money": "$18"}.get(name, "True")
 
 
-# --- through the program ---
-
-
 def decide(fairbound, header, rows, *options) -> list[dict[str, str]]:
     write_csv(Path("new.csv"), header, rows)
     Path("decided.csv").unlink(missing_ok=True)

@@ -268,9 +268,6 @@ def _written(tmp_path) -> dict:
     return json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
 
 
-# --- Ctrl-C ---------------------------------------------------------------------------------------------------------
-
-
 def test_an_interrupt_leaves_the_model_without_limits(fairbound, loans, monkeypatch, tmp_path):
     interrupt_when(monkeypatch, "Training without limits: free, step 3")
     found = fairbound("train", loans, *LOANS, "--require", LIMIT, "--out", "run")

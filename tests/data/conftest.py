@@ -90,9 +90,6 @@ def files_in(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-# --- Adult ---------------------------------------------------------------------------------------------------------
-
-
 def adult_rows(rows: int, seed: int) -> list[dict[str, str]]:
     """Draw rows from the published values of each column, with missing ones where the real file has some."""
     random = np.random.default_rng(seed)
@@ -145,9 +142,6 @@ def small_adult(tmp_path, monkeypatch) -> Callable[[], Path]:
         return folder
 
     return put
-
-
-# --- the Census ----------------------------------------------------------------------------------------------------
 
 
 def person_file(rows: int, seed: int, relationship: str = "RELP") -> bytes:

@@ -174,9 +174,6 @@ def test_unknown_sensitive_column():
         Dataset("d", [[1.0]], [0], sensitive={}, feature_names=["x"]).groups()
 
 
-# --- the table behind the numbers ----------------------------------------------------------------------------------
-
-
 def mixed() -> Dataset:
     """Six rows with numbers, codes and words, of each kind one missing."""
     table = Table(

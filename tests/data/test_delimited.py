@@ -171,8 +171,6 @@ def test_integers_of_any_length_are_numbers():
     assert infer(["0" * 5_000 + "7", "1"]).tolist() == [7.0, 1.0]
 
 
-# --- against pandas ------------------------------------------------------------------------------------------------
-
 WORDS = st.text(
     alphabet=st.characters(codec="utf-8", exclude_categories=("Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=5
 ).filter(lambda word: word.lower() not in MARKS)  # beside numbers, these are missing for us and not for pandas

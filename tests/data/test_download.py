@@ -81,9 +81,6 @@ def test_the_cache_may_be_a_place_that_cannot_be_written(server, cache):
         download("small.csv", server.serve("small.csv", CONTENT), SHA256)
 
 
-# --- files without a known checksum --------------------------------------------------------------------------------
-
-
 def test_the_checksum_of_the_first_download_is_recorded(server, cache):
     url = server.serve("small.csv", CONTENT)
     path = download("small.csv", url, None)
@@ -136,9 +133,6 @@ def test_a_web_page_in_place_of_an_archive_is_not_kept(server, cache):
     server.serve("a.zip", zipped({"a.csv": CONTENT}))
     download("a.zip", url, None)
     assert files_in(cache) == ["a.zip", "a.zip.sha256.json"]
-
-
-# --- what is shown -------------------------------------------------------------------------------------------------
 
 
 def test_progress_is_shown_when_asked_for(server, capsys):

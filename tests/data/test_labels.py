@@ -140,8 +140,6 @@ def test_without_a_convention_the_favourable_one_is_asked_for(pair):
         code_labels(np.array(pair), "t")
 
 
-# --- from a file ---------------------------------------------------------------------------------------------------
-
 TEXT = "income,sex,approved\n1,f,yes\n2,m,no\n3,f,\n4,m,Yes\n5,m,no\n"
 
 

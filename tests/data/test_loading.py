@@ -38,9 +38,6 @@ def law_csv() -> bytes:
     return gzip.decompress(resources.files("fairbound.data").joinpath("shipped", "law.csv.gz").read_bytes())
 
 
-# --- every data set ------------------------------------------------------------------------------------------------
-
-
 def test_default_protocol(name):
     source, data = DATASETS[name], load_dataset(name)
     assert isinstance(data, Dataset)
@@ -75,9 +72,6 @@ def test_sensitive_columns_as_inputs(name):
         np.testing.assert_array_equal(data.X[:, position], data.sensitive[column] == word)
 
 
-# --- law -----------------------------------------------------------------------------------------------------------
-
-
 def test_law_is_shipped_and_favourable_is_one(monkeypatch):
     monkeypatch.delenv("FAIRBOUND_DATA", raising=False)
     raw = pd.read_csv(io.BytesIO(law_csv()))
@@ -97,9 +91,6 @@ def test_shipped_file_is_the_pinned_one_packed_without_a_time_stamp():
     notice = resources.files("fairbound.data").joinpath("shipped", "NOTICE.md").read_text(encoding="utf-8")
     assert DATASETS["law"].file.sha256 in notice
     assert "Neither the name of the copyright holder" in notice
-
-
-# --- the paper's protocol ------------------------------------------------------------------------------------------
 
 
 # The table of the paper as printed: N, then by group S = 1 and S = 0 the rows with Y = 1 and with Y = 0.
@@ -199,9 +190,6 @@ def test_dutch_label_is_flipped_in_the_paper_only(dutch_file):
     np.testing.assert_array_equal(data.y, raw["occupation"])
     # The favourable label goes with education, in either coding.
     assert raw.groupby("occupation")["edu_level"].mean().is_monotonic_increasing
-
-
-# --- bad input -----------------------------------------------------------------------------------------------------
 
 
 def test_unknown_name_gives_the_nearest_and_all():

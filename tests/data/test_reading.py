@@ -122,9 +122,6 @@ def test_tabs_and_semicolons(loans):
         assert data.feature_names == read(loans(name="plain.csv")).feature_names
 
 
-# --- the label -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("values", "positive", "codes", "words"),
     [
@@ -163,9 +160,6 @@ def test_codes_of_labels(values, positive, codes, words):
 def test_labels_that_cannot_be_used(values, positive, words):
     with refused(*words):
         code_labels(np.asarray(values), "t", positive)
-
-
-# --- bad input -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -298,9 +292,6 @@ def test_one_mark_is_one_mark(loans):
     assert data.feature_names == ("w=N", "w=x", "w=(missing)")  # and not the letters N and A
 
 
-# --- formats -------------------------------------------------------------------------------------------------------
-
-
 def test_inputs_may_be_written_with_separators_and_marks(loans):
     text = 'a,b,c,approved\n"45,5","$1,000",-,no\n"3","$20",1,yes\n'
     data = read(loans(text), sensitive=(), ignore=())
@@ -349,9 +340,6 @@ def test_text_of_parquet_is_text_and_nothing_is_missing_but_nulls(tmp_path):
 def test_numbers_beyond_all_floats_are_named(loans):
     with refused("'a' of loans.csv", "inf in row 2"):
         read(loans(f"a,approved\n1,yes\n{'9' * 5_000},no\n"), sensitive=(), ignore=())
-
-
-# --- Parquet -------------------------------------------------------------------------------------------------------
 
 
 def test_parquet_gives_what_the_text_gives(loans, tmp_path):

@@ -27,9 +27,6 @@ def extended(path, out, added=NEW, exact=False, **options):
     return out
 
 
-# --- text ---
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "cp1252"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
@@ -105,9 +102,6 @@ def test_words_that_the_encoding_lacks(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
     with pytest.raises(ValueError, match=r"'ж'.*encoding of a\.csv, 'iso8859-1'"):
         extended(tmp_path / "a.csv", tmp_path / "b.csv", {"new": np.array(["ж", "x"])}, encoding="latin-1")
-
-
-# --- Parquet ---
 
 
 def rich_table():

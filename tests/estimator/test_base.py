@@ -88,9 +88,6 @@ class Spy(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-# --- for every base ------------------------------------------------------------------------------------------------
-
-
 def test_limits_are_kept_on_the_cross_fitted_rows_and_nothing_is_random(base):
     X, y, group = toy(200)
     hidden = (3,) if isinstance(base, LogisticRegression | HistGradientBoostingClassifier) else ()
@@ -134,9 +131,6 @@ def test_the_model_begins_as_the_base_itself(base):
             assert seen[0] == pytest.approx(clf.result_.base.accuracy, abs=1e-12)
 
 
-# --- folds ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("cv", [2, 5, KFold(3), [(np.arange(200, 300), np.arange(200)), (range(200), range(200, 300))]])
 def test_no_row_is_scored_by_a_model_that_has_seen_it(cv):
     X, y, group = toy(300)
@@ -168,9 +162,6 @@ def test_an_ensemble_averages_the_folds():
     mean = np.log(p / (1 - p)).mean(axis=0)
     assert clf.decision_function(X) == pytest.approx(clf.decision_function(X, base_score=mean), abs=1e-9)
     assert "average" in clf.result_.base.scored
-
-
-# --- the columns that a base sees ----------------------------------------------------------------------------------
 
 
 def table(n=300):
@@ -245,9 +236,6 @@ def test_a_transformer_that_learns_from_labels_tells_the_base_nothing_of_the_row
     assert clf.result_.base.accuracy < 0.95
 
 
-# --- weights -------------------------------------------------------------------------------------------------------
-
-
 def test_weights_go_to_the_base_in_their_own_unit():
     X, y, group = toy(300)
     weights = np.where(np.arange(300) % 2, 6.0, 3.0)
@@ -265,9 +253,6 @@ def test_a_base_that_takes_no_weights_is_named():
     X, y, group = toy(200)
     with pytest.warns(UserWarning, match=r"KNeighborsClassifier \(base=\) does not take sample weights"):
         brief(base=KNeighborsClassifier()).fit(X, y, sensitive_features=group, sample_weight=1.0 + y)
-
-
-# --- a base that is there already ----------------------------------------------------------------------------------
 
 
 def test_a_fitted_base_is_corrected_as_it_is():
@@ -370,9 +355,6 @@ def test_prefit_needs_a_fitted_base():
         brief(base=LogisticRegression(), base__cv="prefit").fit(X, y, sensitive_features=group)
 
 
-# --- scores from elsewhere -----------------------------------------------------------------------------------------
-
-
 def test_given_scores_are_those_of_the_model_elsewhere():
     X, y, group = toy(600)
     elsewhere = LogisticRegression().fit(X[:300], y[:300])
@@ -452,9 +434,6 @@ def test_scores_without_a_base_and_twice():
         brief().fit(X, y, sensitive_features=group).predict(X, base_score=scores)
     with pytest.raises(ValueError, match="base= and base_score= are both given"):
         brief(base=LogisticRegression()).fit(X, y, sensitive_features=group, base_score=scores)
-
-
-# --- what works as without a base ----------------------------------------------------------------------------------
 
 
 def test_validation_rows_are_scored_as_predict_scores():
@@ -564,9 +543,6 @@ def test_the_record_goes_through_json():
         assert said in str(clf.result_)
 
 
-# --- estimates of the group ----------------------------------------------------------------------------------------
-
-
 def test_estimates_of_the_group_correct_the_base():
     X, y, group = toy(2400)
     clf = brief("demographic_parity <= 0.1", base=LogisticRegression(), base__correction="groups", base__cv=3)
@@ -591,6 +567,28 @@ def test_the_group_is_estimated_by_models_that_have_not_seen_the_row():
         X, y, sensitive_features=group
     )
     assert clf.encoded_names_ == ["x0", "x1", "x2", "P(sensitive_feature=b)", "P(1)", "base score"]
+
+
+def test_the_best_form_is_chosen_on_rows_left_out():
+    """A product of columns shows the group, and a function of another the label: linear in columns is not enough."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    group = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=4000) > 0).astype(int)
+    y = (np.abs(X[:, 2]) + 1.2 * group + 0.5 * rng.normal(size=4000) > 1.4).astype(int)
+    base = Base(HistGradientBoostingClassifier(max_iter=30), correction="best", cv=3)
+    clf = quick("disparate_impact >= 0.9", base=base).fit(X, y, sensitive_features=group)
+    found = clf.result_.base
+    by_name = {each.correction: each for each in found.forms}
+    assert list(by_name) == ["columns", "groups", "both"]
+    assert found.correction == "groups"  # the simplest that is as good as both
+    assert clf.encoded_names_ == ["P(sensitive_feature=1)", "P(1)", "base score"]
+    assert by_name["groups"].value > by_name["columns"].value + 0.02
+    assert all(each.reached[0] == pytest.approx(0.9, abs=0.15) for each in found.forms)
+    assert "correction='groups', cross-validated (taken)" in str(clf.result_)
+    assert FitResult.from_dict(clf.result_.to_dict()).base == found
+    y = (X[:, 2] + rng.normal(size=4000) > 0.6).astype(int)  # now the group is of no use
+    clf = quick("disparate_impact >= 0.9", base=base).fit(X, y, sensitive_features=group)
+    assert clf.result_.base.correction == "columns"
 
 
 def test_rates_within_labels_need_the_group_within_labels():
@@ -633,9 +631,6 @@ def test_small_groups_are_badly_estimated():
         clf.fit(X, y, sensitive_features=group)
 
 
-# --- scores --------------------------------------------------------------------------------------------------------
-
-
 def test_probabilities_of_0_and_1_are_finite_scores():
     outputs = np.array([[0.0], [0.02], [0.5], [1.0]])
     scale = ScoreScale.learn(outputs, True)
@@ -651,9 +646,6 @@ def test_margins_keep_their_sign():
     scores = ScoreScale.learn(outputs, False)(outputs)
     assert (np.sign(scores) == np.sign(outputs)).all()
     assert scores.std() == pytest.approx(1.0)
-
-
-# --- bad input -----------------------------------------------------------------------------------------------------
 
 
 class Failing(LogisticRegression):

@@ -21,8 +21,6 @@ from fairbound.estimator import FitResult
 from fairbound.estimator import fitting as fitting_module
 from fairbound.sqp import Status
 
-# --- the record is what predict does ---
-
 
 @pytest.mark.parametrize("measure", ["disparate_impact", "equal_opportunity", "predictive_parity", "covariance"])
 @pytest.mark.parametrize("hidden", [(), (5,)])
@@ -90,9 +88,6 @@ def test_rounding_that_breaks_a_limit_is_reported(monkeypatch):
     assert "rounding in predict changes a decision" in clf.result_.notes[0]
 
 
-# --- outcomes ---
-
-
 def test_words_say_which_label_is_the_positive_one():
     """By default the larger, and for words that is the later in the alphabet: not always the favourable one."""
     X, y, group = toy(100)
@@ -138,9 +133,6 @@ def test_limits_without_groups_name_the_argument():
         quick("disparate_impact >= 0.8").fit(X, y)
 
 
-# --- the record as text, HTML and JSON ---
-
-
 def test_the_record_prints_as_a_table(limited):
     text = str(limited.result_)
     for words in ("Status: ", "training rows", "gain over the best constant", "disparate_impact >= 0.9", "yes", "race"):
@@ -159,9 +151,6 @@ def test_the_record_goes_through_json(limited):
     values = json.loads(limited.result_.to_json())
     assert values["status"] == limited.result_.status.value
     assert FitResult.from_dict(values) == limited.result_
-
-
-# --- weights ---
 
 
 @pytest.mark.slow
@@ -212,9 +201,6 @@ def test_bad_weights(weights, words):
     X, y, _ = toy()
     with pytest.raises(ValueError, match=words):
         ConstrainedClassifier().fit(X, y, sample_weight=weights)
-
-
-# --- validation rows ---
 
 
 def test_validation_rows_are_watched_and_reported(law, race):
@@ -288,9 +274,6 @@ def test_validation_rows_are_checked():
         clf.fit(X, y, sensitive_features=group, eval_set=(X[:, :2], y, group))
     with refused("the label 2", "0, 1"):
         clf.fit(X, y, sensitive_features=group, eval_set=(X, y + 1, group))
-
-
-# --- repeatability, warm starts, callbacks, progress ---
 
 
 @pytest.mark.parametrize("epochs", [0, 5])

@@ -29,9 +29,6 @@ def people(n=600, seed=0):
     return frame, y
 
 
-# --- columns of X ---
-
-
 def test_columns_of_x_leave_the_inputs_and_are_not_needed_to_predict():
     frame, y = people()
     clf = quick("disparate_impact(sex) >= 0.8", sensitive_columns=["sex", "race"]).fit(frame, y)
@@ -111,14 +108,22 @@ def test_warnings_point_to_the_line_of_the_user():
     assert {each.filename for each in (*found, *more, *encoding)} == {__file__}
 
 
+def test_groups_are_columns_of_x_and_others():
+    """The columns named in `sensitive_columns` are groups besides those that `fit` gets."""
+    frame, y = people()
+    limits, apart = ["disparate_impact(sex) >= 0.8", "disparate_impact(race) >= 0.8"], frame[["race"]]
+    both = quick(limits, sensitive_columns="sex").fit(frame.drop(columns="race"), y, sensitive_features=apart)
+    expected = quick(limits).fit(frame.drop(columns=["sex", "race"]), y, sensitive_features=frame[["sex", "race"]])
+    assert both.encoded_names_ == expected.encoded_names_
+    assert both.result_.limits == expected.result_.limits
+
+
 def test_misspelt_and_contradictory_columns():
     frame, y = people()
     with refused("sensitive_columns=", "'sxe'", "Did you mean 'sex'?"):
         quick("disparate_impact >= 0.8", sensitive_columns="sxe").fit(frame, y)
     with refused("sensitive_features=", "'gender'"):
         quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features="gender")
-    with pytest.raises(ValueError, match="sensitive_columns= and sensitive_features= are both given"):
-        quick("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame, y, sensitive_features=frame["sex"])
     with refused("All columns of X are groups"):
         quick("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame[["sex"]], y)
     with pytest.raises(ValueError, match="sensitive_columns= names no column"):
@@ -129,9 +134,6 @@ def test_misspelt_and_contradictory_columns():
         quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.zeros((600, 2, 2)))
     with pytest.raises(ValueError, match="sensitive_features has no column"):
         quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features={})
-
-
-# --- several columns ---
 
 
 @pytest.mark.parametrize("groups", ["each", "intersection", "both"])
@@ -145,9 +147,6 @@ def test_several_columns_and_their_intersections(groups):
     assert clf.result_.limits[0].reached == max(values) <= 0.15
     names = {entry.grouping for entry in clf.result_.groups}
     assert ("sex & race" in names) == (groups != "each")
-
-
-# --- missing groups ---
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
@@ -174,9 +173,6 @@ def test_missing_groups_can_be_a_group():
     numbers = np.where(np.arange(len(y)) % 5 > 0, (group == "a").astype(float), np.nan)
     clf = quick("demographic_parity <= 0.9", groups__missing="group").fit(X, y, sensitive_features=numbers)
     assert {entry.group for entry in clf.result_.groups} == {0.0, 1.0, "(missing)"}
-
-
-# --- small groups ---
 
 
 def with_small_groups():
@@ -345,9 +341,6 @@ def test_validation_rows_follow_what_became_of_small_groups():
         X, y, sensitive_features=group, eval_set=(X, y, group)
     )
     assert clf.result_.limits[0].eval_reached == clf.result_.limits[0].reached
-
-
-# --- names ---
 
 
 @pytest.mark.parametrize(

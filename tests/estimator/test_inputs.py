@@ -205,9 +205,6 @@ def test_an_encoder_with_other_settings_is_visible_and_replaceable():
     assert clf.encoder_.columns_[0] == NumberColumn("income", 0.0, 1.0, missing=False)
 
 
-# --- the encoder ---
-
-
 def test_what_training_has_not_seen():
     X = pd.DataFrame({"job": ["cook"] * 5 + ["nurse"] * 4 + ["smith"], "age": np.arange(10.0)})
     encoder = TableEncoder(max_categories=2).fit(X)
@@ -343,9 +340,6 @@ def test_bad_settings_of_the_encoder():
         TableEncoder(categorical=[1.5]).fit([[1.0]])
 
 
-# --- what is wrong ---
-
-
 @pytest.mark.parametrize("library", ["numpy", "pandas", "polars", "pyarrow", "sparse", "objects"])
 @pytest.mark.parametrize("preprocessing", ["auto", None])
 def test_infinities_always_raise(library, preprocessing):
@@ -452,9 +446,6 @@ def test_many_rows_are_encoded_in_parts(monkeypatch):
     monkeypatch.setattr("fairbound.estimator.classifier.ENCODED_AT_ONCE", 50)
     for name, X in frames.items():
         assert (clf.predict_proba(X) == whole[name]).all()
-
-
-# --- types that change between fit and predict ---
 
 
 def fitted(values, **params):

@@ -111,9 +111,6 @@ def test_the_positive_label_stands_in_every_view_of_the_result():
     assert FitResult.from_dict(older).pos_label is None
 
 
-# --- sentences ---
-
-
 def outcome(*limits, decided=(400, 0), classes=("denied", "approved"), stopped=False, ran_out=False):
     return FitFacts(
         tuple(map(parse_constraint, limits)),

@@ -88,9 +88,6 @@ print(hashlib.sha256(logits(module, X, 3).tobytes()).hexdigest())
     assert len(found) == 1
 
 
-# --- products ---
-
-
 @settings(max_examples=60)
 @given(
     rows=st.integers(1, 9),
@@ -157,9 +154,6 @@ def test_feed_forward_logits_are_those_of_the_module(activation):
     assert np.allclose(found[:, 0], plain[:, 1] - plain[:, 0], rtol=0, atol=1e-11)
 
 
-# --- orientation ---
-
-
 @pytest.mark.parametrize("pos_label", [None, "no", "yes"])
 def test_class_names_and_their_order_are_kept_whichever_is_positive(pos_label):
     X, y, group = toy()
@@ -196,9 +190,6 @@ def test_a_threshold_is_part_of_the_model():
     assert clf.result_.kept
     before = clf.predict(X)
     assert (clf.set_params(threshold=0.2).predict(X) == before).all()  # until it is fitted again
-
-
-# --- coefficients ---
 
 
 def test_encoded_columns_times_coefficients_plus_intercept_is_the_logit():

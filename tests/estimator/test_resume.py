@@ -235,9 +235,12 @@ def test_a_record_that_asks_for_code_is_refused(content, tmp_path):
         Passes(journal).remember(lambda: b"k" * 16, lambda: None)
 
 
-def test_a_drawn_seed_cannot_be_resumed(tmp_path):
-    with refused("resume=", "random_state=None", "a number"):
-        fitted({"random_state": None}, tmp_path / "fit.journal")
+def test_a_drawn_seed_is_that_of_the_fit_that_is_resumed(tmp_path):
+    path, settings = tmp_path / "fit.journal", {"random_state": None, "hidden": (2,)}
+    first, content = whole_journal(path, lambda passes: fitted(settings, passes))
+    restore(content)
+    assert np.array_equal(parameters(fitted(settings, path)), parameters(first))
+    assert not np.array_equal(parameters(fitted(settings)), parameters(first))
 
 
 def test_a_fit_that_was_stopped_does_not_spoil_the_journal(tmp_path):

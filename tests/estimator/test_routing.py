@@ -32,9 +32,6 @@ def model():
     return quick("disparate_impact >= 0.7").fit(X, y, sensitive_features=group)
 
 
-# --- scorers ---
-
-
 @pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if measure.comparison != "value"])
 def test_a_scorer_for_every_measure(name, model):
     X, y, group = toy(300, seed=1)
@@ -115,9 +112,6 @@ def test_several_classes_and_one_of_them():
     scorer = make_fairness_scorer("demographic_parity", classes=["b"])
     assert scorer(constant, X, y, sensitive_features=group) == 0.0
     assert scorer(constant, X[:5], y[:5], sensitive_features=["f", "m", "f", "m", "f"]) == 0.0  # not all labels occur
-
-
-# --- routing ---
 
 
 @pytest.mark.slow

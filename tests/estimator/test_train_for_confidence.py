@@ -19,8 +19,6 @@ from fairbound.evaluation import Verdict, certify, room_within, with_reserve
 from fairbound.fairness import Cells
 from fairbound.training import FitSeries, TrainingProblem, make_model
 
-# --- the order and the stopping rule -------------------------------------------------------------------------------
-
 ROWS = 400
 GROUPS = np.repeat(["a", "b"], ROWS // 2)
 LABELS = np.arange(ROWS) % 2
@@ -143,9 +141,6 @@ def test_models_that_break_their_own_limits_in_training_are_no_steps():
     assert nowhere.asked == [0]  # the loosest has the least to keep
 
 
-# --- with training -------------------------------------------------------------------------------------------------
-
-
 def planted(seed: int, rows: int = 1000):
     data, _ = make_disparate_data(rows, base_rates={"a": 0.6, "b": 0.4}, seed=seed)
     return data
@@ -225,8 +220,6 @@ def test_a_strict_end_that_nobody_reaches_does_not_stop_the_looser_ones():
     assert max(trial.strictness for trial in clf.result_.trials) < max(STRICTNESS)
     assert clf.result_.certified
 
-
-# --- the claim, by simulation --------------------------------------------------------------------------------------
 
 LIMIT = 0.8
 DRAWN = 2200  # more outcomes than the score test enumerates, so that a certificate takes no time

@@ -16,10 +16,6 @@ def statistics(tally, rate, grouping, outcome, **monotone):
     return tally.counts(grouping, outcome).rate(rate, **monotone).statistics
 
 
-def compiled(tally, limit):
-    return tally.compile_all([limit])[0]
-
-
 def _random(seed: int, n: int = 60, groups: int = 3, labels: int = 2):
     rng = np.random.default_rng(seed)
     return rng.integers(labels, size=n), rng.integers(labels, size=n), rng.integers(groups, size=n), rng

@@ -73,9 +73,6 @@ def test_nothing_sticks_out_of_the_page(chromium, found, tmp_path, width):
         assert len(visit.requests) == 1
 
 
-# --- tests of selection rates, and scores ----------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def scored():
     rng = np.random.default_rng(1)

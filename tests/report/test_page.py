@@ -176,9 +176,6 @@ def test_the_data_of_the_script_are_those_of_the_points(law):
                 assert 0 <= start <= at <= stop <= 100
 
 
-# --- what users give is text ----------------------------------------------------------------------------------------
-
-
 def test_names_that_look_like_programs_are_text():
     html = to_html(hostile_summary())
     page = Reader(html)
@@ -213,9 +210,6 @@ def _named_summary() -> tuple[Summary, list[str]]:
     rows = replace(ROWS, sensitive_features={"NAME": ["NAME 1"] * 4 + ["NAME 2"] * 4})
     summary = summarize("disparate_impact >= 0.1", rows, rows, title="NAME", target="NAME", notes=["about NAME"])
     return summary, [tag for tag, _ in Reader(to_html(summary)).tags]
-
-
-# --- what may be absent, and what may be many -----------------------------------------------------------------------
 
 
 def test_a_page_without_figures_is_small():
@@ -326,9 +320,6 @@ def test_a_history_without_limits_has_no_empty_panel():
     assert "Violations below" not in Reader(to_html(summary)).text
 
 
-# --- pictures -------------------------------------------------------------------------------------------------------
-
-
 def test_the_history_is_drawn_with_zero_at_the_foot_and_no_step_not_at_all():
     history = steps(
         [
@@ -404,9 +395,6 @@ def test_labels_are_written_as_the_user_writes_them():
     text = to_html(summarize((), rows))
     for header in ("Label: No<", "Label: NHS yes<", "True positives<"):
         assert header in text
-
-
-# --- without the extras ---------------------------------------------------------------------------------------------
 
 
 def test_a_missing_library_is_named_with_its_pip_line(monkeypatch):

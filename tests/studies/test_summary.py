@@ -39,9 +39,6 @@ def ratio(prediction, groups):
     return min(rates) / max(rates)
 
 
-# --- the law data ---------------------------------------------------------------------------------------------------
-
-
 def test_it_is_read_from_its_file_as_it_was(tmp_path):
     (tmp_path / "summary.json").write_text(law_summary().to_json(), encoding="utf-8")
     again = read_summary(tmp_path / "summary.json")
@@ -133,9 +130,6 @@ def test_what_moved_on_held_out_rows():
     assert changes["covariance"].intervals_apart is False  # it has no intervals
 
 
-# --- limits of every kind -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("limit", "bounds", "against", "group"),
     [
@@ -180,9 +174,6 @@ def test_undefined_everywhere_is_neither_kept_nor_broken():
     rows = Decisions(y=[1, 1, 0, 0], sensitive_features=list("aabb"), after=[1, 0, 1, 0])
     found = summarize("equal_opportunity <= 0.1", rows).training.limits[0].after
     assert found == LimitValue(None, None)
-
-
-# --- parts and pieces that may be absent ----------------------------------------------------------------------------
 
 
 def test_without_held_out_rows_a_model_before_or_limits():
@@ -280,9 +271,6 @@ def test_an_infeasible_fit_has_its_conflicts_and_every_iteration_its_loss_and_vi
         assert row["phase"] in run.phases
 
 
-# --- whatever the rows ----------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=15)
 @given(data=st.data())
 def test_any_rows_give_a_summary_that_is_json(data):
@@ -337,8 +325,6 @@ def test_what_counts_as_kept(training, calibration, held_out, verdict, kept):
             point["held_out"] = None if verdict is None else point["held_out"]
     assert is_kept(values.summary) is kept
 
-
-# --- bad input ------------------------------------------------------------------------------------------------------
 
 POINT = SweptPoint(point=frontier_point(0.8), training=ROWS.after)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
@@ -40,9 +40,9 @@ from fairbound.estimator.parameters import (
     NamedParameters,
     check_early_stopping,
     checked,
-    checked_resume,
     present_processes,
     refuse_together,
+    settled_seed,
 )
 from fairbound.estimator.quotas import best_rows
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
@@ -89,8 +89,9 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         With two classes, the decision is positive if the positive probability exceeds this.
     select : str or int, optional
         A quota: select this share of the training rows, such as "10%", or this number of them, such as 100.  The
-        threshold on the score follows it exactly, and limits are kept by the selected.  Rows of equal score at the
-        threshold are left out, and `result_` says so.  `predict(X, select=100)` selects from another batch of rows.
+        threshold on the probability, `threshold_`, follows it exactly, and limits are kept by the selected.  Rows of
+        equal score at the threshold are left out, and `result_` says so.  `predict(X, select=100)` selects from another
+        batch of rows.
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.
@@ -241,23 +242,39 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             self.__dict__.update({name: each for name, each in vars(fitted).items() if name not in stated})
             self.by_name_ = True  # its columns have been named one by one
             return self
-        processes = present_processes(self)
-        with together(processes):
-            params = checked(self)
-            refuse_together(params)
-            check_early_stopping(params, eval_set)
-            inputs = read_inputs(X)
-            data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-            if processes is not None:
-                check_shared(params, data, given)
+        with resumed(resume, present_processes(self)) as passes:
+            params, inputs, data = self._read(passes, X, y, sensitive_features, sample_weight, given)
             further = partial(read_further, params, inputs, data, sensitive_features)
             validation = None if eval_set is None else further("eval_set", eval_set)
             data, calibration = set_apart(params, data, calibration_set, further)
             encoder, model = last_model(params, inputs, data) if params.training.warm_start else (None, None)
-        with resumed(checked_resume(params, resume), processes) as passes:
             fitting = Fitting(params, data, passes, encoder, model)
             result = fitting.run(validation, calibration)
         return self._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
+
+    def _read(
+        self,
+        passes: Passes,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        given: Mapping[str, Any],
+        bounds: Sequence[float] = (),
+    ) -> tuple[Any, Inputs, Data]:
+        """Return the checked parameters, the inputs, and the rows; `given` are further arguments of `fit`."""
+        seed = settled_seed(self.random_state, passes)
+        with together(passes.processes):
+            params = checked(self)
+            params.random_state = seed
+            refuse_together(params, bounds)
+            check_early_stopping(params, given.get("eval_set"))
+            inputs = read_inputs(X)
+            weight, score = given["constraint_weight"], given["base_score"]
+            data = read_data(params, inputs, y, sensitive_features, sample_weight, weight, score)
+            if passes.processes is not None:
+                check_shared(params, data, given)
+        return params, inputs, data
 
     def _adopt(self, inputs: Inputs, data: Data, fitting: Fitting, result: FitResult) -> Self:
         """Set the fitted attributes."""
@@ -265,7 +282,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         self.by_name_ = False
         self.classes_ = fitting.classes
         self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
-        self.threshold_ = float(self.threshold)
+        self.threshold_ = fitting.problem.threshold
         self.group_columns_, self.left_columns_ = data.group_columns, data.left_columns
         self.encoder_ = fitting.encoder
         self.formats_: dict[str, ColumnFormat] = {}
@@ -305,26 +322,17 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         position : int
             Index in `constraints` of the limit that the bounds are for.
         """
+        named = y, sensitive_features, sample_weight
+        given = {"constraint_weight": constraint_weight, "base_score": base_score}
         if Source.of(X, y) is not None:
-            given = {"constraint_weight": constraint_weight, "base_score": base_score, "resume": resume}
-            named = y, sensitive_features, sample_weight
-            _, models = from_source(self, "frontier", X, *named, bounds=bounds, position=position, **given)
-            for each in models:
+            given |= {"resume": resume, "bounds": bounds, "position": position}
+            _, frontier = from_source(self, "frontier", X, *named, **given)
+            for each in frontier:
                 each.classifier.by_name_ = True
-            return models
-        processes = present_processes(self)
-        with together(processes):
-            params = checked(self)
-            refuse_together(params, bounds)
-            inputs = read_inputs(X)
-            data = read_data(params, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-            if processes is not None:
-                check_shared(params, data, {"constraint_weight": constraint_weight, "base_score": base_score})
-        with resumed(checked_resume(params, resume), processes) as passes:
+            return frontier
+        with resumed(resume, present_processes(self)) as passes:
+            params, inputs, data = self._read(passes, X, *named, given, bounds)
             found = Fitting(params, data, passes).frontier(bounds, position)
-        return self._adopt_frontier(inputs, data, found, position)
-
-    def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any], position: int) -> FrontierModels:
         models = []
         for _, fitting, record in found:
             limits = [each for each in fitting.constraints if each not in (*fitting.floors, fitting.quota)]

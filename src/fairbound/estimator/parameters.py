@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from fairbound._errors import InputError, InputTypeError
+from fairbound._journal import digest
 from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training, refuse_conflicts
 from fairbound._settings import Settings, check_parameter, check_settings, declared_settings, nested_parameters
 from fairbound._words import did_you_mean
 from fairbound.evaluation import AUTO
-from fairbound.fairness import Cells, Constraint, as_constraints
+from fairbound.fairness import Cells, Constraint, as_constraints, refuse_contradictions
+from fairbound.training import Passes
 from fairbound.training import present_processes as found_processes
 
 if TYPE_CHECKING:
@@ -58,7 +61,11 @@ def checked(estimator: Any) -> Any:
     `hidden` is then the widths, and `module` the user's own network, if it is one.
     """
     check_settings(estimator)
+    if isinstance(estimator.constraints, Iterator):
+        raise TypeError("constraints= is an iterator, which can be read only once: give a list or a tuple.")
     found = copy.copy(estimator)
+    found.constraints = as_constraints(estimator.constraints)
+    refuse_contradictions(found.constraints)
     found.groups, found.loss = Groups.of(estimator.groups), Loss.of(estimator.loss)
     found.training, found.base = Training.of(estimator.training), Base.of(estimator.base)
     found.confidence = None if estimator.confidence is None else Confidence.of(estimator.confidence)
@@ -104,9 +111,7 @@ def one_callback(
 def refuse_together(params: Parameters, bounds: Sequence[float] = ()) -> None:
     """Raise an error for parameters that contradict each other; `bounds` are those of a frontier."""
     names = ("confidence", "margin", "groups", "training", "select")
-    refuse_conflicts(
-        as_constraints(params.constraints), bounds=bounds, **{name: getattr(params, name) for name in names}
-    )
+    refuse_conflicts(params.constraints, bounds=bounds, **{name: getattr(params, name) for name in names})
 
 
 def present_processes(estimator: Any) -> Processes | None:
@@ -123,14 +128,11 @@ def check_early_stopping(params: Parameters, eval_set: Any) -> None:
         )
 
 
-def checked_resume(params: Any, resume: Any) -> Any:
-    """Return `resume`; raise an error if the seed is drawn anew, because such a fit cannot be repeated."""
-    if resume is not None and params.random_state is None:
-        raise InputError(
-            "{resume=} repeats a fit from its beginning, but with {random_state=None} each fit draws another seed.",
-            "Give {random_state=} a number.",
-        )
-    return resume
+def settled_seed(stated: Any, passes: Passes) -> Any:
+    """Return the random state of a fit; if none is stated, draw a seed, or take that of the fit that is resumed."""
+    if stated is not None:
+        return stated
+    return passes.remember(lambda: digest("seed"), lambda: check_random_state(None).randint(2**31 - 1))
 
 
 def stated_probability(margin: float | str | None) -> float | None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, argument, both_given
+from fairbound._errors import InputError, argument
 from fairbound._weights import scale_weights
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
-from fairbound.estimator.strata import read_strata
+from fairbound.estimator.strata import places_before, read_strata
 from fairbound.estimator.targets import read_labels, read_weights
-from fairbound.fairness import Division, as_constraints, refuse_contradictions
+from fairbound.fairness import Constraint, Division
 
 Floats = NDArray[np.float64]
 
@@ -84,12 +84,10 @@ def read_data(
     With `further`, the rows are not trained on, so they need no gains.
     """
     name = type(params).__name__
-    if isinstance(params.constraints, Iterator):
-        raise TypeError("constraints= is an iterator, which can be read only once: give a list or a tuple.")
-    refuse_contradictions(as_constraints(params.constraints))
     labels = read_labels(y, inputs.n_rows, name)
-    columns = group_columns(params, inputs, sensitive_features)
-    groups = _read_groups(params, inputs, columns, sensitive_features)
+    names = _as_names(sensitive_features, inputs)
+    columns = group_columns(params, inputs, names)
+    groups = _read_groups(params, inputs, columns, None if names else sensitive_features)
     if groups is None and need_groups(params.constraints):
         raise InputError(
             "{name} has limits that compare groups, but no groups.",
@@ -104,7 +102,8 @@ def read_data(
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
     objective = Objective.of(params.objective)
-    left = (*(() if params.groups.as_input else columns), *objective.places(inputs))
+    before = places_before(params.constraints, inputs)
+    left = tuple(dict.fromkeys((*(() if params.groups.as_input else columns), *objective.places(inputs), *before)))
     scores = (
         None
         if base_score is None
@@ -126,14 +125,14 @@ def read_data(
     counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
     if len(counted) == inputs.n_rows:
         return data
-    if params.groups.small == "error" and len(as_constraints(params.constraints)):
+    if params.groups.small == "error" and params.constraints:
         _check_weightless(groups or {}, counted)
     return data.take(counted)
 
 
-def need_groups(constraints: Any) -> bool:
+def need_groups(constraints: Sequence[Constraint]) -> bool:
     """Return whether a limit is about groups, not about everyone."""
-    return not all(each.concerns_everyone(grouped=False) for each in as_constraints(constraints))
+    return not all(each.concerns_everyone(grouped=False) for each in constraints)
 
 
 def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]) -> None:
@@ -195,49 +194,43 @@ def _coded_alike(
     return groups
 
 
-def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -> tuple[int, ...]:
-    """Return the positions of the columns of X that hold the groups; empty if groups are given separately."""
-    named, said = params.sensitive_columns, argument("sensitive_columns")
-    if sensitive_features is not None and named is not None:
-        raise both_given(argument("sensitive_columns"), argument("sensitive_features"), "what the groups are")
-    if isinstance(sensitive_features, str):
-        named, said = sensitive_features, argument("sensitive_features")
-    elif _are_names(sensitive_features, inputs):
-        named, said = list(sensitive_features), argument("sensitive_features")
-    if named is None:
-        if params.groups.as_input:
-            raise InputError(
-                "{groups.as_input=True} needs the groups among the columns of X.",
-                "Name them in {sensitive_columns=}.",
-            )
-        return ()
-    listed = [named] if isinstance(named, str | int | np.integer) else list(named)
-    columns = tuple(inputs.position(column, said) for column in listed)
-    if not columns:
-        raise InputError("{argument} names no column.", "Name at least one, or leave it out.", argument=said)
+def group_columns(params: Parameters, inputs: Inputs, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the positions of the columns of X that hold groups: those of `sensitive_columns` and those of `names`."""
+    stated = params.sensitive_columns
+    listed = [stated] if isinstance(stated, str | int | np.integer) else [] if stated is None else list(stated)
+    if stated is not None and not listed:
+        raise InputError("{sensitive_columns=} names no column.", "Name at least one, or leave it out.")
+    columns = [inputs.position(column, argument("sensitive_columns")) for column in listed]
+    columns += [inputs.position(column, argument("sensitive_features")) for column in names]
+    if params.groups.as_input and not columns:
+        raise InputError(
+            "{groups.as_input=True} needs the groups among the columns of X.",
+            "Name them in {sensitive_columns=}.",
+        )
     if len(set(columns)) == inputs.n_columns and not params.groups.as_input:
         raise ValueError("All columns of X are groups, so nothing is left to predict from.")
-    return columns
+    return tuple(dict.fromkeys(columns))
 
 
-def _are_names(sensitive_features: Any, inputs: Inputs) -> bool:
-    """Return whether `sensitive_features` is a list of column names, not one group per row."""
-    return (
+def _as_names(sensitive_features: Any, inputs: Inputs) -> list[str]:
+    """Return the names of columns that are given in place of one group per row, if they are."""
+    if isinstance(sensitive_features, str):
+        return [sensitive_features]
+    named = (
         isinstance(sensitive_features, list | tuple)
-        and 0 < len(sensitive_features) != inputs.n_rows
+        and len(sensitive_features) != inputs.n_rows
         and all(isinstance(name, str) for name in sensitive_features)
     )
+    return list(sensitive_features) if named else []
 
 
 def _read_groups(
     params: Parameters, inputs: Inputs, columns: Sequence[int], sensitive_features: Any
 ) -> dict[str, NDArray[Any]] | None:
-    if columns:
-        names = [inputs.names[each] if inputs.names else f"x{each}" for each in columns]
-        groups = read_groups(dict(zip(names, map(inputs.values, columns), strict=True)), inputs.n_rows)
-    elif sensitive_features is not None:
-        groups = read_groups(sensitive_features, inputs.n_rows)
-    else:
-        return None
+    names = [inputs.names[each] if inputs.names else f"x{each}" for each in columns]
+    groups = dict(zip(names, map(inputs.values, columns), strict=True))
+    groups = read_groups(groups, inputs.n_rows) if groups else {}
+    if sensitive_features is not None:
+        groups |= read_groups(sensitive_features, inputs.n_rows)
     groups = name_missing(groups) if params.groups.missing == "group" else groups
-    return groups | read_strata(as_constraints(params.constraints), inputs, groups)
+    return groups | read_strata(params.constraints, inputs, groups) or None

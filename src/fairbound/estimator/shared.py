@@ -22,7 +22,7 @@ from fairbound.training import MatrixRows
 if TYPE_CHECKING:
     from fairbound.training import Processes, SharedRows
 
-NO_FORECAST = "the rows are in several processes, and a forecast needs them in one."
+NO_FORECAST = "the rows are in several processes, and a forecast needs them in one. So does a margin: there is none."
 
 
 def check_shared(params: Parameters, data: Data, given: Mapping[str, Any]) -> None:

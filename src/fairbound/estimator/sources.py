@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from fairbound._errors import InputError, argument, together
-from fairbound.data import Dataset, Roles, Source, read_rows
+from fairbound.data import Dataset, Roles, Source, as_word, read_rows
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.parameters import Parameters, checked, present_processes
 from fairbound.estimator.rows import need_groups
-from fairbound.estimator.targets import stated_positive
 
 PARTS = ("eval_set", "calibration_set")
 COLUMNS = ("constraint_weight", "base_score")
@@ -38,16 +37,15 @@ class SourceReader:
 
     def __init__(self, params: Parameters, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
         self.params, self.target, self.weight = params, y, sample_weight
-        named = params.sensitive_columns if sensitive_features is None else sensitive_features
-        self.sensitive = () if named is None else named
+        stated = [each for each in (params.sensitive_columns, sensitive_features) if each is not None]
+        self.sensitive = stated[0] if len(stated) == 1 else [name for each in stated for name in _names(each)]
         self.processes = present_processes(params)
         self.first: Dataset | None = None
 
     def read(self, source: Source, further: Sequence[str]) -> tuple[Dataset, Inputs, Any, dict[str, Any]]:
         """Return the rows, the inputs and the labels as `fit` takes them, and further columns."""
         with together(self.processes):
-            named = not isinstance(self.sensitive, list | tuple) or self.sensitive
-            if not named and need_groups(self.params.constraints):
+            if isinstance(self.sensitive, list | tuple) and not self.sensitive and need_groups(self.params.constraints):
                 raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
             roles = Roles(
                 source=source,
@@ -93,7 +91,7 @@ def from_source(
     )  # the groups are given by themselves
     with together(reader.processes):
         own = str(data.target_names[1]) if len(data.target_names) == 2 else None
-        positive = stated_positive(estimator.pos_label, own, is_stated=source.positive is not None)
+        positive = own if estimator.pos_label is None else as_word(estimator.pos_label)
         classes: dict[Any, Any] = dict(zip(data.target_names, data.classes.tolist(), strict=True))
         found.pos_label = classes.get(positive, positive)
         given |= {name: _values(columns, names) for name, names in named.items() if names}

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
-from fairbound._errors import Message, PositiveLabelWarning, argument, both_given
+from fairbound._errors import Message, PositiveLabelWarning
 from fairbound._values import as_values, in_order, with_gaps
 from fairbound._weights import check_weights, scale_weights
-from fairbound.data import as_word, is_missing
+from fairbound.data import is_missing
 from fairbound.fairness import Constraint, conventional_positive
 
 
@@ -74,15 +74,6 @@ def read_weights(weights: Any, n_rows: int, name: str, *, scale: bool = True) ->
         weights = np.full(n_rows, float(weights))
     found = check_weights(with_gaps(weights), n_rows, name)
     return scale_weights(found) if scale else found
-
-
-def stated_positive(stated: Any, own: str | None, *, is_stated: bool) -> str | None:
-    """Return the positive label of rows of a file, as a word: `pos_label`, or that of the file."""
-    if stated is None:
-        return own
-    if is_stated and as_word(stated) != own:
-        raise both_given(argument("pos_label", stated), argument("positive", own), "which label is positive")
-    return as_word(stated)
 
 
 def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *, who: str, stacklevel: int) -> None:
