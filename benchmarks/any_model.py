@@ -1,16 +1,10 @@
 """Boosted trees under a limit: ACSIncome of all states by race, nine groups, on the parts of Aequitas Flow.
 
-Trained on its validation part and judged on its test part (332,900 rows each), with default settings and without the
-group at decision time.  It is also judged on the 99,870 rows of the sample of all states that are in neither part.
-With `--train test` the two parts change places.  With `--train half` a random half of the sample (382,835 rows) is
-trained on, and the other one judged.  What is asked for follows from the numbers of training rows alone.  To reach a
-ratio on other rows, each group gets a reserve of two standard errors of its selection rate:
-
-    groups of 1,000 rows and more    one ratio for all pairs, with the reserve of the smallest of them
-    each smaller group               a floor for its own rate, with its own reserve
-
-One reserve for all pairs would be that of the smallest group, 186 rows, and cost the large groups much accuracy.
-Times are processor times of one run, beside that of the base's own cross-fitting.
+Trained on its validation part and judged on its test part (332,900 rows each), with default settings, `margin="auto"`
+and without the group at decision time.  It is also judged on the 99,870 rows of the sample of all states that are in
+neither part.  With `--train test` the two parts change places.  With `--train half` a random half of the sample
+(382,835 rows) is trained on, and the other one judged.  The smallest group has 186 rows.  `--time` shows the processor
+time beside that of the base's own cross-fitting.
 
 Needs the two files of the benchmark (GitHub dssg/aequitas) in the folder `aequitas` of FAIRBOUND_DATA, the sample of
 all states in the folder itself, and `pip install "fairbound[lightgbm,data]"`.
@@ -31,13 +25,10 @@ from sklearn.model_selection import cross_val_predict
 
 from fairbound import ConstrainedClassifier
 from fairbound.estimator import TableEncoder
-from fairbound.fairness import Constraint, rate_limit
 
 PARTS = "validation", "test"
 LABEL, GROUP = "PINCP", "RAC1P"
 CATEGORIES = ["SCHL", "POBP", "SEX", "OCCP", "RELP", "COW", "MAR"]
-FEW_ROWS = 1000
-ERRORS = 2.0
 
 
 def read(name: str) -> pa.Table:
@@ -117,39 +108,20 @@ def cross_fitting_time(X, y: np.ndarray) -> float:
     return time.process_time() - start
 
 
-def limits(goal: float, y: np.ndarray, groups: np.ndarray) -> list[Constraint | str]:
-    """Return what to ask for on the training rows, so that other rows reach the goal."""
-    sizes = dict(zip(*(each.tolist() for each in np.unique(groups, return_counts=True)), strict=True))
-    rate = float(y[groups == max(sizes, key=sizes.__getitem__)].mean())  # about that of the group with the largest rate
-
-    def reserve(rows: int) -> float:
-        return ERRORS * math.sqrt(rate * (1.0 - rate) / rows)
-
-    bound = goal + reserve(min(rows for rows in sizes.values() if rows >= FEW_ROWS)) / rate
-    floors = [
-        rate_limit("selection_rate", group=group, lower=round(goal * rate + reserve(rows), 3))
-        for group, rows in sizes.items()
-        if rows < FEW_ROWS
-    ]
-    return [f"disparate_impact >= {bound:.2f}", *floors]
-
-
 def main() -> None:
     """Train for what is asked, and judge it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--goal", type=float, default=0.78, help="the ratio to reach on unseen rows")
+    parser.add_argument("--goal", type=float, default=0.8, help="the ratio to reach on unseen rows")
+    parser.add_argument("--time", action="store_true", help="cross-fit the base alone, too, to compare the times")
     parser.add_argument("--verbose", type=int, default=0)
     parser.add_argument("--train", choices=[*PARTS, "half"], default="validation", help="the part to train on")
     parser.add_argument("--seed", type=int, default=0, help="of the halves")
     arguments = parser.parse_args()
     parts = read_halves(arguments.seed) if arguments.train == "half" else read_parts()
     X, y, groups = split(parts.pop(arguments.train))
-    asked = limits(arguments.goal, y, groups)
-    print("asked:", "; ".join(map(str, asked)), flush=True)
-    start = time.process_time()
-    clf = ConstrainedClassifier(
-        asked, base=base(), encoder=TableEncoder(categorical=CATEGORIES), verbose=arguments.verbose
-    )
+    start, encoder = time.process_time(), TableEncoder(categorical=CATEGORIES)
+    limit = f"disparate_impact >= {arguments.goal}"
+    clf = ConstrainedClassifier(limit, base=base(), encoder=encoder, margin="auto", verbose=arguments.verbose)
     clf.fit(X, y, sensitive_features=groups)
     seconds = time.process_time() - start
     print(clf.result_, flush=True)
@@ -162,10 +134,9 @@ def main() -> None:
             print(f"    {model}: {np.mean(decided == labels):.2%} at {ratio(decided, others):.3f}", flush=True)
             if model == "corrected":
                 print(f"    {of_groups(decided, others)}", flush=True)
-    alone = cross_fitting_time(X, y)
-    print(
-        f"processor time {seconds:.0f} s, {seconds / alone:.1f} times that of the base's cross-fitting ({alone:.0f} s)"
-    )
+    print(f"processor time {seconds:.0f} s")
+    if arguments.time:
+        print(f"that of the base's cross-fitting alone: {cross_fitting_time(X, y):.0f} s")
 
 
 if __name__ == "__main__":

@@ -172,9 +172,10 @@ class Base(Settings):
         a base that has not seen it.  "prefit" uses a fitted base as it is: give rows that it has not seen.
     ensemble : bool
         Whether `predict` averages the base models of the folds, in place of one base refitted on all rows.
-    correction : {"columns", "groups", "both"}
-        The inputs of the correction: the encoded columns; estimates of the group; or both.  Copies of the base estimate
-        the group from the columns.  This needs large groups, and the model then contains an estimate of the group.
+    correction : {"columns", "groups", "both", "best"}
+        The inputs of the correction: the encoded columns; estimates of the group; both; or what does best in
+        cross-validation.  Copies of the base estimate the group from the columns.  This needs large groups, and the
+        model then contains an estimate of the group.
     """
 
     place: ClassVar[str] = "base"
@@ -183,7 +184,7 @@ class Base(Settings):
     _: KW_ONLY
     cv: Any = 5
     ensemble: bool = False
-    correction: Literal["columns", "groups", "both"] = "columns"
+    correction: Literal["columns", "groups", "both", "best"] = "columns"
 
 
 @dataclass(frozen=True, repr=False)

@@ -569,6 +569,28 @@ def test_the_group_is_estimated_by_models_that_have_not_seen_the_row():
     assert clf.encoded_names_ == ["x0", "x1", "x2", "P(sensitive_feature=b)", "P(1)", "base score"]
 
 
+def test_the_best_form_is_chosen_on_rows_left_out():
+    """A product of columns shows the group, and a function of another the label: linear in columns is not enough."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    group = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=4000) > 0).astype(int)
+    y = (np.abs(X[:, 2]) + 1.2 * group + 0.5 * rng.normal(size=4000) > 1.4).astype(int)
+    base = Base(HistGradientBoostingClassifier(max_iter=30), correction="best", cv=3)
+    clf = quick("disparate_impact >= 0.9", base=base).fit(X, y, sensitive_features=group)
+    found = clf.result_.base
+    by_name = {each.correction: each for each in found.forms}
+    assert list(by_name) == ["columns", "groups", "both"]
+    assert found.correction == "groups"  # the simplest that is as good as both
+    assert clf.encoded_names_ == ["P(sensitive_feature=1)", "P(1)", "base score"]
+    assert by_name["groups"].value > by_name["columns"].value + 0.02
+    assert all(each.reached[0] == pytest.approx(0.9, abs=0.15) for each in found.forms)
+    assert "correction='groups', cross-validated (taken)" in str(clf.result_)
+    assert FitResult.from_dict(clf.result_.to_dict()).base == found
+    y = (X[:, 2] + rng.normal(size=4000) > 0.6).astype(int)  # now the group is of no use
+    clf = quick("disparate_impact >= 0.9", base=base).fit(X, y, sensitive_features=group)
+    assert clf.result_.base.correction == "columns"
+
+
 def test_rates_within_labels_need_the_group_within_labels():
     X, y, group = toy(600)
     clf = brief("equal_opportunity <= 0.1", base=LogisticRegression(), base__correction="groups", base__cv=2)

@@ -14,6 +14,27 @@ SHOWN = 8
 
 
 @dataclass(frozen=True)
+class FormResult:
+    """A form of the correction in cross-validation, on rows that its models have not seen.
+
+    Attributes
+    ----------
+    correction : str
+        Its name, a value of `Base(correction=...)`.
+    accuracy : float
+    reached : tuple of float
+        The measure of each limit.
+    value : float
+        The accuracy where the line from the base to this form meets the limits, by which forms are compared.
+    """
+
+    correction: str
+    accuracy: float
+    reached: tuple[Number, ...]
+    value: float
+
+
+@dataclass(frozen=True)
 class BaseResult:
     """The base of a fit, compared with the model on the training rows.
 
@@ -32,6 +53,10 @@ class BaseResult:
     moved : dict
         The size of the correction for each column of X, in logits, the largest first.  It is the mean absolute change
         of the logit when the column is set to its mean.
+    correction : str
+        The inputs of the correction: "columns", "groups" or "both".
+    forms : tuple of FormResult
+        What each of these would have given, if they were chosen by cross-validation.
     """
 
     name: str
@@ -40,6 +65,8 @@ class BaseResult:
     reached: tuple[Number, ...]
     changed: float
     moved: dict[str, float]
+    correction: str = "columns"
+    forms: tuple[FormResult, ...] = ()
 
     def table(self, limits: Sequence[str]) -> TextTable:
         """Return a table of the base alone, and of the differences between the model and the base."""
@@ -54,9 +81,19 @@ class BaseResult:
                 ),
                 ("decisions changed", f"{self.changed:.2%}"),
                 *(
+                    (
+                        f"correction={each.correction!r}, cross-validated" + self._taken(each),
+                        f"{each.accuracy:.2%} at {', '.join(number(value, 4) for value in each.reached)}",
+                    )
+                    for each in self.forms
+                ),
+                *(
                     (f"correction by {column}, in logits", number(size, 3))
                     for column, size in list(self.moved.items())[:SHOWN]
                 ),
             ),
             left=1,
         )
+
+    def _taken(self, form: FormResult) -> str:
+        return " (taken)" if form.correction == self.correction else ""

@@ -23,7 +23,9 @@ from fairbound._journal import digest
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
+from fairbound.estimator.correction import led_by_error
 from fairbound.estimator.floors import check_floors, floors_in_words, floors_of, lifted_rate
+from fairbound.estimator.forms import choose_form
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.models import (
@@ -71,14 +73,11 @@ from fairbound.training import (
     fit,
     frontier,
     gap_sums,
+    probability_at,
     rates_on_a_handful,
 )
 
 Floats = NDArray[np.float64]
-
-CORRECTION_MIXTURE = 0.97
-"""The share of the error in the objective of a correction.  With 0.8 the loss, which the base has minimised already,
-holds a correction under a strict limit back by up to a point."""
 
 
 class Fitting:
@@ -88,7 +87,7 @@ class Fitting:
     """
 
     def __init__(self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, model: Any = None) -> None:
-        self.params, self.passes = params, passes
+        self.params, self.passes, self.threshold = params, passes, float(params.threshold)
         processes = passes.processes
         data, cells, own = with_cells(params, data, processes)
         self.data, self.classes = data, joined_classes(data, processes)
@@ -113,6 +112,8 @@ class Fitting:
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
         self.base = fit_scores(params, data, cells, self.encoder, seed, stacklevel=3)
         if self.base is not None:
+            if params.base.correction == "best":
+                self.base = choose_form(params, self.base, self.Z, cells, self.constraints, data.loss_weights)
             self.Z = self.base.join(self.Z)
             self.input_names = self.base.names(self.input_names, cells.classes)
         if cells.division is not None:
@@ -162,6 +163,9 @@ class Fitting:
         """With `select`, let the threshold follow the quota; it comes after the limits, and is none of them."""
         self.quota = quota_of(self.params.select, self.cells)
         if self.quota is not None:
+            free = self._pose(())
+            fit(free, **self.rows, effort=self._effort(), generator=self.generator)
+            self.threshold = probability_at(free, self.rows["X"], self.quota.share)
             self.constraints += (self.quota,)
             self.problem = self._pose(self.constraints)
 
@@ -177,7 +181,7 @@ class Fitting:
                 *penalties(params.loss.l2, self.model, self.n_inputs, self.base, constraints, self.cells),
                 *as_regularizers(params.loss.regularizers),
             ],
-            threshold=float(params.threshold),
+            threshold=self.threshold,
             passes=self.passes,
         )
 
@@ -320,8 +324,7 @@ class Fitting:
         stated = self.params.training
         if self._stays:
             return replace(stated, free=False)
-        corrects = self.base is not None and stated.mixture == "auto"
-        return replace(stated, mixture=CORRECTION_MIXTURE) if corrects else stated
+        return stated if self.base is None else led_by_error(stated)
 
     @property
     def _stays(self) -> bool:

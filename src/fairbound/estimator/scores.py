@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from fairbound._errors import InputError, argument, both_given
 from fairbound.estimator.base_kinds import check_base
-from fairbound.estimator.base_result import BaseResult
+from fairbound.estimator.base_result import BaseResult, FormResult
 from fairbound.estimator.chosen_encoder import fitted_encoder
 from fairbound.estimator.correction import orient_scores, score_names
 from fairbound.estimator.cross_fitting import (
@@ -55,6 +55,8 @@ class BaseScores:
         Whether the encoded columns are inputs of the correction.
     posteriors, training_posteriors
         The estimates of the group that are inputs of the correction, and their values for the training rows.
+    forms : tuple of FormResult
+        The record of the choice among forms of the correction.
     given : bool
         Whether the base existed before the fit: a fitted base, or the scores of an external model.
     monotone : array of int
@@ -69,6 +71,7 @@ class BaseScores:
     uses_columns: bool = True
     posteriors: tuple[GroupPosterior, ...] = ()
     training_posteriors: Floats | None = None
+    forms: tuple[FormResult, ...] = ()
     given: bool = False
     monotone: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     held: tuple[LinearTerm, ...] = ()
@@ -83,7 +86,22 @@ class BaseScores:
         """Return the record of the base, from the assessment of its own decisions."""
         pairs = zip(counted.system.constraints, counted.measured, strict=True)
         measured = tuple(value for limit, value in pairs if not isinstance(limit, Quota))
-        return BaseResult(self.name, self.scored, counted.accuracy, measured, float(changed), moved)
+        return BaseResult(
+            self.name, self.scored, counted.accuracy, measured, float(changed), moved, self.correction, self.forms
+        )
+
+    @property
+    def correction(self) -> Literal["columns", "groups", "both"]:
+        """The inputs of the correction, as the classifier calls them."""
+        if not self.posteriors:
+            return "columns"
+        return "both" if self.uses_columns else "groups"
+
+    def with_inputs(self, correction: str) -> BaseScores:
+        """Return a copy with fewer inputs of the correction."""
+        if correction == "columns":
+            return replace(self, uses_columns=True, posteriors=(), training_posteriors=None)
+        return replace(self, uses_columns=correction == "both")
 
     def join(self, Z: Any) -> Any:
         """Return the inputs of the module for the training rows: encoded columns, group posteriors, scores."""
@@ -220,7 +238,7 @@ def fit_scores(
         return found
     columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)
     return replace(
-        found, uses_columns=params.base.correction == "both", posteriors=posteriors, training_posteriors=columns
+        found, uses_columns=params.base.correction != "groups", posteriors=posteriors, training_posteriors=columns
     )
 
 

@@ -160,13 +160,6 @@ class StoredBase(Struct, forbid_unknown_fields=True):
         ]
         return cls(scores.flipped, scores.uses_columns, fitted, posteriors, scores.monotone.tolist()), arrays
 
-    @property
-    def correction(self) -> Literal["columns", "groups", "both"]:
-        """The inputs of the correction, as the classifier calls them."""
-        if not self.posteriors:
-            return "columns"
-        return "both" if self.uses_columns else "groups"
-
     def restored(
         self, arrays: Mapping[str, np.ndarray], classes: Sequence[Any], encoder: Any, given: list[Any]
     ) -> BaseScores:

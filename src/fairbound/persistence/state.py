@@ -223,7 +223,7 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
     if model.base is not None:
         in_order = labels[::-1] if two and found.pos_label_ == labels[0] else labels
         found._scores = model.base.restored(arrays, in_order, found.encoder_, given_models(base))
-        found.base = Base(found._scores.fitted, correction=model.base.correction)
+        found.base = Base(found._scores.fitted, correction=found._scores.correction)
     elif base is not None:
         raise ModelFileError("load(path, base=...): the model was trained without a base. Leave base= out.")
     if model.own_module:
