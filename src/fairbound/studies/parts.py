@@ -54,7 +54,7 @@ class Part:
         """Make the table, with the first library that is installed, and the strata that limits name."""
         table = data.frame(backend=table_backend())
         strata = {}
-        if any(limit.within for limit in limits):
+        if any(limit.within or limit.previous for limit in limits):
             from fairbound.estimator import read_inputs, read_strata
 
             strata = read_strata(limits, read_inputs(table), data.sensitive)
