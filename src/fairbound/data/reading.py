@@ -216,18 +216,19 @@ def read_columns(
     """
 
     def progress(name: str, total: int) -> Callable[[int], None]:
-        return lambda rows: None if tell is None else tell(name, rows, total)
+        return lambda done: None if tell is None else tell(name, done, total)
 
     in_files = processes is not None or opened.size() > source.budget
     share = (0, 1) if processes is None else (processes.rank, processes.count)
     formats = {**{name: ColumnFormat("number", dates=True) for name in source.dates}, **(formats or {})}
-    learnt = (opened if in_files else opened.hold(names)).learn(
+    rows = opened if in_files else opened.hold(names)
+    learnt = rows.learn(
         names,
         words=words,
         missing=source.missing,
         decimal=source.decimal,
         formats=formats,
-        progress=progress("Learning the formats", opened.n_rows),
+        progress=progress("Learning the formats", rows.n_rows),
     )
     reading = progress("Reading the rows", learnt.n_rows // share[1])
     columns, places = store(replace(learnt, share=share), source.folder if in_files else None, reading)
