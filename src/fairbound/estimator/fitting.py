@@ -26,7 +26,6 @@ from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_enc
 from fairbound.estimator.correction import led_by_error
 from fairbound.estimator.floors import check_floors, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.forms import choose_form
-from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.models import (
     copied_model,
@@ -95,7 +94,8 @@ class Fitting:
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
-        self.missing = count_missing(cells)  # before small groups are left out: their groups are known
+        # Before small groups are left out: their groups are known.
+        self.missing = {grouping.name: cells.missing_rows(grouping) for grouping in cells.groupings}
         if self.constraints:
             with together(processes):
                 cells, self.small = settle_small_groups(
