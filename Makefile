@@ -47,7 +47,7 @@ test-engines:  ## run the programs of docs/engines.md with torchrun, Ray, Spark 
 	which srun slurmd munged java > /dev/null || apt-get install --yes --quiet slurm-wlm munge default-jre-headless
 	$(PYTHON) -m venv $(VENV_ENGINES)
 	$(VENV_ENGINES)/bin/python -m pip install --quiet -c constraints.txt torch
-	$(VENV_ENGINES)/bin/python -m pip install --quiet -c constraints.txt -e ".[data,test]" pyspark==4.0.1 "ray[train]==2.60.0"
+	$(VENV_ENGINES)/bin/python -m pip install --quiet -c constraints.txt -e ".[cli,test]" pyspark==4.0.1 "ray[train]==2.60.0"
 	CI=1 $(VENV_ENGINES)/bin/python -m pytest -m "slow or not slow" tests/test_engines.py $(PYTEST_ARGS)
 
 # The environment of `make test-min`, and its torch: a requirement, with any further options of pip.

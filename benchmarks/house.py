@@ -34,11 +34,12 @@ PACKAGE = str(Path(fairbound.__file__).parent) + os.sep
 TRAIN = ["train", "law", "--require", "disparate_impact >= 0.9", "--quiet"]
 BOUNDS = ("0.8", "0.85", "0.9", "0.95")
 FRONTIER = ["frontier", "law", "--measure", "disparate_impact", "--bounds", *BOUNDS, "--quiet"]
-COUNTED = ("Cells.count", "ConstraintSystem.build", "ConstraintSystem.compare")
+COUNTED = ("Cells.build", "encode_labels", "as_constraints", "ConstraintSystem.build")
 ENCODER = "TableEncoder.encode"
-FIT = "reach_limits"
-FORECAST = "measure_optimism"
-PASSES = ("WholePassProblem.evaluate", "WholePassProblem.values")
+FIT = "Continuation.keep_limits"
+FORECAST = ("Outlook.tighten", "Outlook.forecast_all")
+PASSES = "TrainingProblem.sweep"
+SOLVER = {"training", "fairness", "sqp"}
 NOT_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -98,7 +99,7 @@ class House:
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Count one event of `sys.setprofile`."""
-        if event in ("call", "return") and frame.f_code.co_name == FORECAST:
+        if event in ("call", "return") and frame.f_code.co_qualname in FORECAST:
             self.forecasts += 1 if event == "call" else -1
         here = self.place(frame.f_code) if event == "call" else None
         if here is None or frame.f_code.co_name == "<module>":
@@ -126,6 +127,11 @@ class House:
     def of(self, name: str) -> int:
         """Return the calls of the function whose qualified name that is, in whichever module it is defined."""
         return sum(calls for function, calls in self.calls.items() if function.partition(":")[2] == name)
+
+    @property
+    def outside_solver(self) -> int:
+        """Return the crossings that are not between the rooms of the solver."""
+        return sum(calls for rooms, calls in self.crossings.items() if not SOLVER.issuperset(rooms))
 
 
 def command(arguments: Sequence[str]) -> Callable[[], None]:
@@ -163,7 +169,8 @@ def main() -> None:
     write(f"train: {len(train.calls):,} functions in {len(modules)} modules\n")
     crossings = f"{train.crossings.total():,}, {train.for_forecasts:,} of them for the forecast"
     write(f"  {'crossings between rooms':<28} {crossings}\n")
-    write(f"  {'passes over the rows':<28} {sum(map(train.of, PASSES)):,}\n")
+    write(f"  {'outside the solver':<28} {train.outside_solver:,}\n")
+    write(f"  {'passes over the rows':<28} {train.of(PASSES):,}\n")
     for name in COUNTED:
         write(f"  {name:<28} {train.of(name)}\n")
     for rows, times in train.encoded.items():

@@ -37,7 +37,8 @@ def planted(tmp_path):
 
 
 def rows_of(*more):
-    return ["--target", LABEL, "--sensitive", SEX, "--positive", GOOD, *more]
+    # The names have more semicolons than commas, so the delimiter that is found would be the wrong one.
+    return ["--target", LABEL, "--sensitive", SEX, "--positive", GOOD, "--delimiter", ",", *more]
 
 
 DECIDED = rows_of("--prediction", f"decision{ESCAPE}")
@@ -79,7 +80,7 @@ def test_training_and_its_files(fairbound, planted, tmp_path):
     assert trained.code in (0, 1), trained.stderr
     seen = [
         trained,
-        fairbound("predict", "run", FILE, "--out", "out.csv"),
+        fairbound("predict", "run", FILE, "--delimiter", ",", "--out", "out.csv"),
         fairbound("report", "run", "--out", "again.html"),
         fairbound("frontier", FILE, *given[:-1], "swept", "--bounds", "0.5"),
     ]

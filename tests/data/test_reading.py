@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.refusals import refused, says
 
-from fairbound.data import Dataset, read_table
+from fairbound.data import Dataset, Roles, Source, read_rows, read_table
 from fairbound.data.labels import code_labels
 from fairbound.data.schema import Categorical, Numeric
 
@@ -418,3 +418,12 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'pip install "\.\[data\]"'):
         read_table(tmp_path / "t.parquet", target="y")
+
+
+@pytest.mark.parametrize("memory", [0, None])
+def test_each_pass_over_a_file_tells_its_rows(loans, memory):
+    told = []
+    roles = Roles(source=Source(loans(), positive="yes", ignore="id", memory=memory), target="approved")
+    data = read_rows(roles, tell=lambda *each: told.append(each)).data
+    assert told == [("Learning the formats", 4, 0 if memory == 0 else 4), ("Reading the rows", 4, 4)]
+    assert len(data) == 4

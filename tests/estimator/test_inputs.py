@@ -375,7 +375,7 @@ def test_infinities_always_raise(library, preprocessing):
         ),
         (np.array([[{"a": 1}], [2]], dtype=object), TypeError, "X has {'a': 1} in column number 0, row 0"),
         (np.array([[1j], [2]]), ValueError, "Complex data not supported"),
-        (pl.LazyFrame({"a": [1, 2]}), TypeError, r"X is a lazy table: call X.collect\(\) first"),
+        (pl.LazyFrame({"a": [1, 2]}), TypeError, r"must be the name of a column"),
         (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "several columns of the same name"),
         (pd.DataFrame([[1, 2], [3, 4]], columns=["a", 1]), TypeError, "Feature names are only supported if all"),
         (pd.DataFrame({"a": []}), ValueError, "0 sample"),

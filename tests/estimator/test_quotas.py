@@ -9,6 +9,7 @@ from tests.estimator.helpers import quick
 
 from fairbound import ConstrainedClassifier, load
 from fairbound.sqp import Status
+from fairbound.studies.settings import StudySettings
 
 
 def rows(n: int = 1500, seed: int = 0, *, ties: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -131,3 +132,14 @@ def test_several_classes_have_no_quota():
         quick(select=10).fit(X, three)
     with pytest.raises(ValueError, match="needs two classes"):
         quick().fit(X, three).predict(X, select=10)
+
+
+def test_the_settings_of_a_study_are_read_before_its_rows():
+    limit = "disparate_impact >= 0.8"
+    settings = StudySettings.build(limit, select="10%", objective="cost(false_positive=1, false_negative=5)")
+    clf = settings.classifier(settings.limits, None, None)
+    assert (clf.select, clf.objective) == ("10%", "cost(false_positive=1, false_negative=5)")
+    with pytest.raises(ValueError, match="select='ten' must be a number of rows"):
+        StudySettings.build(limit, select="ten")
+    with pytest.raises(ValueError, match="objective='acc' must be accuracy"):
+        StudySettings.build(limit, objective="acc")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, Groups, Training, load
@@ -216,6 +217,34 @@ def test_a_margin_brings_the_limit_nearer_on_new_rows():
     there, _, groups = noisy(20_000, columns=10, seed=99)
     plain, margin = (quick(LIMIT, margin=each).fit(X, y, sensitive_features=group) for each in (None, 0.9))
     assert ratio(margin, there, groups) > ratio(plain, there, groups) + 0.03
+
+
+@pytest.mark.parametrize("kind", ["weights", "classes", "probabilities", "base", "two columns", "quota"])
+def test_a_margin_for_every_kind_of_fit(kind):
+    X, y, group = toy(900)
+    groups, further = group, {}
+    clf = ConstrainedClassifier(LIMIT, margin=0.75)
+    if kind == "weights":
+        further["sample_weight"] = np.random.default_rng(0).choice([0.5, 1.0, 3.0], len(y))
+    if kind == "classes":
+        clf.set_params(constraints="demographic_parity <= 0.1")
+        y = y + (X[:, 2] > 1)
+    if kind == "probabilities":
+        likely = np.where(group == "a", 0.85, 0.15)
+        groups = {"group": {"a": likely, "b": 1.0 - likely}}
+    if kind == "base":
+        clf.set_params(base=LogisticRegression())
+    if kind == "two columns":
+        groups = {"group": group, "other": np.where(X[:, 1] > 0, "u", "v")}
+    if kind == "quota":
+        clf.set_params(select="30%")
+    result = clf.fit(X, y, sensitive_features=groups, **further).result_
+    assert result.kept
+    if kind == "quota":
+        assert clf.predict(X).mean() == 0.3  # the threshold follows it with a margin as well
+    assert 0.75 <= result.forecast.holds <= 0.9
+    assert result.margin.limits[0].least > 0.0
+    assert -0.02 < result.margin.cost < 0.06
 
 
 def test_a_margin_begins_where_early_stopping_ends():

@@ -167,7 +167,7 @@ def audit(
     form : str
         Everything, or the tables of New York City's Local Law 144 only.
     out : FILE
-        Also write the audit as an HTML page; with --format ll144 as .csv or a fragment of .html.
+        Also write the audit as an HTML page; with --format ll144 as .csv or .html.
     memory : SIZE
         Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
 
@@ -223,9 +223,13 @@ def audit(
     }
     if out is not None:
         if tables is None:
-            page = _audit_page(found, named, checked, Path(file).name)
+            page = _audit_page(
+                found, named, checked, f"Decisions in {Path(file).name}, by {' and '.join(found.missing)}"
+            )
         else:
-            page = tables.to_csv() if Path(out).suffix.lower() == ".csv" else tables.to_html()
+            from fairbound.report import ll144_to_html
+
+            page = tables.to_csv() if Path(out).suffix.lower() == ".csv" else ll144_to_html(tables)
         with fresh_file(out) as draft:
             _write(draft, page, out)
     _show_reading(output, rows.read_as)

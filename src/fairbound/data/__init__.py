@@ -3,9 +3,9 @@
 Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
-from fairbound.data.arrow import column_values, import_pyarrow
+from fairbound.data.arrow import column_values
 from fairbound.data.bands import into_bands
-from fairbound.data.batches import ArrowTable, Batches, no_column
+from fairbound.data.batches import ArrowTable, Batches
 from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE, DATASETS, CatalogueEntry
 from fairbound.data.census import census_source
 from fairbound.data.columns import count_rows, store
@@ -15,18 +15,17 @@ from fairbound.data.download import cache_folder
 from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.files import Place
 from fairbound.data.formats import MISSING, ColumnFormat
-from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
-from fairbound.data.leaks import SuspectedLeak, find_leaks
+from fairbound.data.labels import LabelValue, as_word, code_labels
+from fairbound.data.leaks import SuspectedLeak
 from fairbound.data.loading import STATE, YEAR, load_dataset
 from fairbound.data.names import is_protected_name
-from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
+from fairbound.data.planted import PlantedData, PlantedTruth, make_disparate_data
 from fairbound.data.probabilities import as_probabilities, has_probabilities, name_probabilities
 from fairbound.data.reading import read_columns, read_rows, read_table
 from fairbound.data.roles import Roles
 from fairbound.data.schema import Banded, Categorical, Column, Numeric, group_values, is_missing
 from fairbound.data.source import Source, open_batches
 from fairbound.data.table import Backend, Table, installed_backend, make_frame
-from fairbound.data.taken import Taken
 from fairbound.data.writing import copy_writer
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "Batches",
     "CatalogueEntry",
     "Categorical",
-    "CodedLabels",
     "Column",
     "ColumnFormat",
     "Dataset",
@@ -50,14 +48,12 @@ __all__ = [
     "Numeric",
     "Place",
     "PlantedData",
-    "PlantedRule",
     "PlantedTruth",
     "Roles",
     "Source",
     "Split",
     "SuspectedLeak",
     "Table",
-    "Taken",
     "as_probabilities",
     "as_seed",
     "as_word",
@@ -68,10 +64,8 @@ __all__ = [
     "copy_writer",
     "count_rows",
     "draw_parts",
-    "find_leaks",
     "group_values",
     "has_probabilities",
-    "import_pyarrow",
     "installed_backend",
     "into_bands",
     "is_missing",
@@ -80,7 +74,6 @@ __all__ = [
     "make_disparate_data",
     "make_frame",
     "name_probabilities",
-    "no_column",
     "open_batches",
     "read_columns",
     "read_rows",

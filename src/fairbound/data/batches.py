@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -123,6 +123,7 @@ class Batches(ABC):
         missing: Collection[str] = MISSING,
         decimal: str | None = None,
         formats: Mapping[str, ColumnFormat] | None = None,
+        progress: Callable[[int], None] = lambda _: None,
     ) -> Self:
         """Return the source with the formats of its columns.
 
@@ -139,6 +140,8 @@ class Batches(ABC):
             The decimal mark of all numbers in text; by default it is inferred.
         formats : mapping of str to ColumnFormat, optional
             Known formats, from the training file.
+        progress : function of int
+            Called with the number of rows that have been read.
         """
         used = list(self.names if names is None else names)
         if self.is_typed:
@@ -148,11 +151,16 @@ class Batches(ABC):
             learnt = {name: text if is_text(kind) else ColumnFormat("number") for name, kind in kinds.items()}
             rows = self.n_rows
         else:
-            learnt, rows = self._learn_text(used, words, missing, decimal)
+            learnt, rows = self._learn_text(used, words, missing, decimal, progress)
         return replace(self, formats={**learnt, **(formats or {})}, codes=frozenset(words), n_rows=rows)
 
     def _learn_text(
-        self, names: Sequence[str], words: Collection[str], missing: Collection[str], decimal: str | None
+        self,
+        names: Sequence[str],
+        words: Collection[str],
+        missing: Collection[str],
+        decimal: str | None,
+        progress: Callable[[int], None],
     ) -> tuple[dict[str, ColumnFormat], int]:
         """Return the formats of columns of text and the number of rows, from one pass over all rows, or two."""
         learners = {
@@ -164,6 +172,7 @@ class Batches(ABC):
             for name, learner in learners.items():
                 learner.add(table.column(name).unique().to_pylist())
             rows += table.num_rows
+            progress(rows)
         again = [name for name, learner in learners.items() if learner.undecided]
         for _, table in self.stored(again) if again else ():
             for name in again:
@@ -195,17 +204,8 @@ class Batches(ABC):
         table = pa.concat_tables([table for _, table in self.stored(names)])
         if not table.num_rows:
             raise ValueError(f"{self.place} has no row; give at least one.")
-        return ArrowTable(
-            place=self.place,
-            names=tuple(names),
-            formats=self.formats,
-            codes=self.codes,
-            n_rows=table.num_rows,
-            delimiter=self.delimiter,
-            encoding=self.encoding,
-            table=table,
-            is_typed=self.is_typed,
-        )
+        shared = {each.name: getattr(self, each.name) for each in fields(Batches)}
+        return ArrowTable(**{**shared, "names": tuple(names), "n_rows": table.num_rows, "table": table})
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -215,17 +215,23 @@ def read_columns(
     In several processes, each reads its share.  The other parameters are as for `Batches.learn`.
     """
 
-    def progress(rows: int) -> None:
-        if tell is not None:
-            tell("Reading the rows", rows, learnt.n_rows // share[1])
+    def progress(name: str, total: int) -> Callable[[int], None]:
+        return lambda done: None if tell is None else tell(name, done, total)
 
     in_files = processes is not None or opened.size() > source.budget
     share = (0, 1) if processes is None else (processes.rank, processes.count)
     formats = {**{name: ColumnFormat("number", dates=True) for name in source.dates}, **(formats or {})}
-    learnt = (opened if in_files else opened.hold(names)).learn(
-        names, words=words, missing=source.missing, decimal=source.decimal, formats=formats
+    rows = opened if in_files else opened.hold(names)
+    learnt = rows.learn(
+        names,
+        words=words,
+        missing=source.missing,
+        decimal=source.decimal,
+        formats=formats,
+        progress=progress("Learning the formats", rows.n_rows),
     )
-    columns, places = store(replace(learnt, share=share), source.folder if in_files else None, progress)
+    reading = progress("Reading the rows", learnt.n_rows // share[1])
+    columns, places = store(replace(learnt, share=share), source.folder if in_files else None, reading)
     return ReadColumns(columns, places, learnt.formats)
 
 

@@ -26,17 +26,14 @@ WIDEST_SCALES = 1e4
 """The largest ratio of the size of one unscaled column to the deviation of another before a warning."""
 
 
-def stated_encoder(params: Parameters) -> Any:
-    """Return a copy of the chosen encoder, not fitted yet."""
-    return TableEncoder() if isinstance(params.encoder, str) else clone(params.encoder)
-
-
 def fitted_encoder(params: Parameters, data: Data, processes: Any = None) -> Any:
     """Fit a copy of the chosen encoder to the training rows, those of all processes."""
     if params.encoder is None and params.module is not None:
         return None  # the user's own module gets X unchanged
-    # Built-in networks learn badly from columns of different scales.
-    encoder = TableEncoder(strict=True) if params.encoder is None else stated_encoder(params)
+    if params.encoder is None:
+        encoder = TableEncoder(strict=True)  # built-in networks learn badly from columns of different scales
+    else:
+        encoder = TableEncoder() if isinstance(params.encoder, str) else clone(params.encoder)
     if isinstance(encoder, TableEncoder):
         return encoder.fit(data.inputs, sample_weight=data.loss_weights, processes=processes)
     return encoder.fit(data.inputs.native, data.y)
@@ -91,7 +88,7 @@ def warn_of_scales(encoder: Any, Z: Any, names: Sequence[str], stacklevel: int) 
 def encoded_names(encoder: Any, inputs: Inputs, n_inputs: int) -> list[str]:
     """Return the names of the module's inputs, as far as they are known."""
     if encoder is None:
-        return list(inputs.names or (f"x{position}" for position in range(n_inputs)))
+        return list(inputs.names_or_numbers)
     if hasattr(encoder, "get_feature_names_out"):
         names = inputs.names
         return [str(name) for name in encoder.get_feature_names_out(None if names is None else list(names))]

@@ -276,11 +276,6 @@ class ColumnFacts:
     numeric: bool = False
     centred: bool = True
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no row has a value."""
-        return not (self.totals if self.moments is None else self.moments.weight)
-
     def join(self, other: ColumnFacts) -> None:
         """Add the statistics of other rows."""
         if other.name != self.name or (other.moments is None) != (self.moments is None):

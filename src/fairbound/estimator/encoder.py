@@ -106,9 +106,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def learn(self, inputs: Inputs, weights: Floats) -> list[ColumnFacts]:
         """Return the statistics of each column over the training rows."""
         learn_names(self, inputs)
-        named = _as_list(self.categorical)
-        chosen = {inputs.position(column, argument("categorical")) for column in named}
-        names = inputs.names or [f"x{position}" for position in range(inputs.n_columns)]
+        chosen = {*inputs.positions(self.categorical, argument("categorical"))}
+        names = inputs.names_or_numbers
         spelled = [
             position in chosen or not (self.strict or inputs.is_numeric(position))
             for position in range(inputs.n_columns)
@@ -233,14 +232,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 totals[word] = totals.get(word, 0.0) + weight
             missing = missing or (word is None and weight > 0)
         return ColumnFacts(name, None, totals, missing, inputs.is_numeric(position))
-
-
-def _as_list(columns: Any) -> list[Any]:
-    if columns is None:
-        return []
-    if isinstance(columns, str | int | np.integer):
-        return [columns]
-    return list(columns)
 
 
 def plain_numbers(inputs: Inputs, whose: str = "Column") -> Any:

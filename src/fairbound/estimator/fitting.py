@@ -26,7 +26,6 @@ from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_enc
 from fairbound.estimator.correction import led_by_error
 from fairbound.estimator.floors import check_floors, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.forms import choose_form
-from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.models import (
     copied_model,
@@ -73,6 +72,7 @@ from fairbound.training import (
     fit,
     frontier,
     gap_sums,
+    probability_at,
     rates_on_a_handful,
 )
 
@@ -86,7 +86,7 @@ class Fitting:
     """
 
     def __init__(self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, model: Any = None) -> None:
-        self.params, self.passes = params, passes
+        self.params, self.passes, self.threshold = params, passes, float(params.threshold)
         processes = passes.processes
         data, cells, own = with_cells(params, data, processes)
         self.data, self.classes = data, joined_classes(data, processes)
@@ -94,7 +94,8 @@ class Fitting:
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
-        self.missing = count_missing(cells)  # before small groups are left out: their groups are known
+        # Before small groups are left out: their groups are known.
+        self.missing = {grouping.name: cells.missing_rows(grouping) for grouping in cells.groupings}
         if self.constraints:
             with together(processes):
                 cells, self.small = settle_small_groups(
@@ -162,6 +163,9 @@ class Fitting:
         """With `select`, let the threshold follow the quota; it comes after the limits, and is none of them."""
         self.quota = quota_of(self.params.select, self.cells)
         if self.quota is not None:
+            free = self._pose(())
+            fit(free, **self.rows, effort=self._effort(), generator=self.generator)
+            self.threshold = probability_at(free, self.rows["X"], self.quota.share)
             self.constraints += (self.quota,)
             self.problem = self._pose(self.constraints)
 
@@ -177,7 +181,7 @@ class Fitting:
                 *penalties(params.loss.l2, self.model, self.n_inputs, self.base, constraints, self.cells),
                 *as_regularizers(params.loss.regularizers),
             ],
-            threshold=float(params.threshold),
+            threshold=self.threshold,
             passes=self.passes,
         )
 

@@ -115,11 +115,6 @@ def known_groups(column: NDArray[Any]) -> list[Hashable]:
     return list(dict.fromkeys(column[~is_missing(column)].tolist()))
 
 
-def count_missing(cells: Cells) -> dict[str, int]:
-    """Return the number of rows without a group, by grouping."""
-    return {grouping.name: cells.missing_rows(grouping) for grouping in cells.groupings}
-
-
 def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int | None]:
     """Return the labels whose rows the limited rates are computed from; None stands for all rows."""
     rates = {rate for each in constraints for rate in resolve_measure(each.measure).rates}

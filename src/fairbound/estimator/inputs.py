@@ -14,7 +14,7 @@ A column is numbers if it has a numerical type, or if all its Python objects are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -126,6 +126,20 @@ class Inputs:
                 count=self.n_columns,
             )
         return int(column)
+
+    def positions(self, columns: Any, said: str) -> list[int]:
+        """Return the positions of one column or several; none for None."""
+        one = isinstance(columns, str | int | np.integer)
+        return [self.position(each, said) for each in ([columns] if one else columns if columns is not None else ())]
+
+    @property
+    def names_or_numbers(self) -> Sequence[str]:
+        """Return the names of the columns, or x0, x1, ..."""
+        return self.names or [f"x{position}" for position in range(self.n_columns)]
+
+    def named_values(self, positions: Iterable[int]) -> dict[str, NDArray[Any]]:
+        """Return the values of some columns by name."""
+        return {self.names_or_numbers[each]: self.values(each) for each in positions}
 
     def is_numeric(self, position: int) -> bool:
         """Return whether a column has a numerical type, or Python objects that are all numbers."""

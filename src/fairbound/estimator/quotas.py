@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fairbound.fairness import Cells, Quota
 from fairbound.training import Assessment
 
 
-def read_quota(stated: str | int, n_rows: int) -> float:
+def read_quota(stated: str | int, n_rows: float = math.inf) -> float:
     """Return the number of rows of a quota, which need not be whole if it is a share."""
     allowed = 'a number of rows, such as 100, or a share such as "10%"'
     try:

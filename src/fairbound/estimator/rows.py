@@ -16,7 +16,7 @@ from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
-from fairbound.estimator.strata import read_strata
+from fairbound.estimator.strata import places_before, read_strata
 from fairbound.estimator.targets import read_labels, read_weights
 from fairbound.fairness import Constraint, Division
 
@@ -102,7 +102,8 @@ def read_data(
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
     objective = Objective.of(params.objective)
-    left = (*(() if params.groups.as_input else columns), *objective.places(inputs))
+    before = places_before(params.constraints, inputs)
+    left = tuple(dict.fromkeys((*(() if params.groups.as_input else columns), *objective.places(inputs), *before)))
     scores = (
         None
         if base_score is None
@@ -195,12 +196,10 @@ def _coded_alike(
 
 def group_columns(params: Parameters, inputs: Inputs, names: Sequence[str]) -> tuple[int, ...]:
     """Return the positions of the columns of X that hold groups: those of `sensitive_columns` and those of `names`."""
-    stated = params.sensitive_columns
-    listed = [stated] if isinstance(stated, str | int | np.integer) else [] if stated is None else list(stated)
-    if stated is not None and not listed:
+    columns = inputs.positions(params.sensitive_columns, argument("sensitive_columns"))
+    if params.sensitive_columns is not None and not columns:
         raise InputError("{sensitive_columns=} names no column.", "Name at least one, or leave it out.")
-    columns = [inputs.position(column, argument("sensitive_columns")) for column in listed]
-    columns += [inputs.position(column, argument("sensitive_features")) for column in names]
+    columns += inputs.positions(names, argument("sensitive_features"))
     if params.groups.as_input and not columns:
         raise InputError(
             "{groups.as_input=True} needs the groups among the columns of X.",
@@ -226,12 +225,8 @@ def _as_names(sensitive_features: Any, inputs: Inputs) -> list[str]:
 def _read_groups(
     params: Parameters, inputs: Inputs, columns: Sequence[int], sensitive_features: Any
 ) -> dict[str, NDArray[Any]] | None:
-    if sensitive_features is None and not columns:
-        return None
-    names = [inputs.names[each] if inputs.names else f"x{each}" for each in columns]
-    groups = dict(zip(names, map(inputs.values, columns), strict=True))
-    groups = read_groups(groups, inputs.n_rows) if groups else {}
+    groups = read_groups(inputs.named_values(columns), inputs.n_rows) if columns else {}
     if sensitive_features is not None:
         groups |= read_groups(sensitive_features, inputs.n_rows)
     groups = name_missing(groups) if params.groups.missing == "group" else groups
-    return groups | read_strata(params.constraints, inputs, groups)
+    return groups | read_strata(params.constraints, inputs, groups) or None

@@ -111,11 +111,8 @@ class FairnessScorer(BaseEstimator):
     def _groups(self, X: Any, n_rows: int, sensitive_features: Any) -> dict[str, Any]:
         if self.sensitive_columns is not None:
             inputs = read_inputs(X)
-            named = self.sensitive_columns
-            listed = [named] if isinstance(named, str | int | np.integer) else list(named)
-            positions = [inputs.position(column, "sensitive_columns=") for column in listed]
-            names = [inputs.names[each] if inputs.names else f"x{each}" for each in positions]
-            return read_groups(dict(zip(names, map(inputs.values, positions), strict=True)), n_rows)
+            positions = inputs.positions(self.sensitive_columns, "sensitive_columns=")
+            return read_groups(inputs.named_values(positions), n_rows)
         if sensitive_features is None:
             raise ValueError(
                 "A fairness scorer needs groups: pass sensitive_features= to the search, with "

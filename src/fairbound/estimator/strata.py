@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from fairbound._errors import Message, bad_value
 from fairbound.data import as_word, into_bands, is_missing
 from fairbound.estimator.inputs import Inputs
-from fairbound.fairness import WITHIN, Constraint
+from fairbound.fairness import FROM, WITHIN, Constraint
+
+
+def places_before(constraints: tuple[Constraint, ...], inputs: Inputs) -> tuple[int, ...]:
+    """Return the positions of the columns of X with earlier decisions, which are no inputs of a model."""
+    names = {limit.previous for limit in constraints}
+    return tuple(place for place, name in enumerate(inputs.names or ()) if name in names)
+
 
 _BANDS = re.compile(r"(.*\S)\s*\(([^()]*)\)")
 
@@ -23,9 +30,13 @@ _BANDS = re.compile(r"(.*\S)\s*\(([^()]*)\)")
 def read_strata(
     constraints: tuple[Constraint, ...], inputs: Inputs, groups: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of strata that the limits name and the groups do not have yet."""
+    """Return the columns of strata, and of earlier decisions, that the limits name and the groups do not have yet."""
     found = {}
     for limit in constraints:
+        before = f"{FROM}{limit.previous}"
+        if limit.previous is not None and before not in groups:
+            said = Message("The limit {limit}", limit=str(limit))
+            found[before] = inputs.values(inputs.position(limit.previous, said))
         name = f"{WITHIN}{limit.factor}"
         if limit.within is not None and name not in groups:
             parts = [_levels(each, limit, inputs, groups) for each in limit.within]

@@ -131,8 +131,8 @@ def folds(cells: Cells) -> list[NDArray[np.bool_]]:
 Series = tuple[NDArray[np.bool_], FitSeries]
 """The rows that a fold leaves out, as a mask, and the fits to the other rows."""
 
-Line = tuple[NDArray[np.bool_], TrainingProblem, NDArray[np.float64], NDArray[np.float64]]
-"""The rows that a fold leaves out, its problem, and the parameters of its model and of its stricter one."""
+Line = tuple[NDArray[np.bool_], FitSeries, NDArray[np.float64], NDArray[np.float64]]
+"""The rows that a fold leaves out, its fits, and the parameters of its model and of its stricter one."""
 
 
 class Outlook:
@@ -251,7 +251,7 @@ class Outlook:
         if not (asked.n_rows and result.assessment.kept and self._trials) or result.stopped:
             return result
         series = [(out, each, each.fit(asked.constraints).parameters) for out, each in self.series(result)]
-        plain, chance = self._along([(out, each.problem, loose, loose) for out, each, loose in series], 0.0)
+        plain, chance = self._along([(out, each, loose, loose) for out, each, loose in series], 0.0)
         self._present, none = plain, MarginResult(probability, plain.margins(np.zeros(asked.n_rows)), chance)
         self.margin = none
         if chance >= probability:
@@ -278,7 +278,7 @@ class Outlook:
         if strict.stopped or not usable(strict.assessment):
             self.margin = replace(none, dropped=True)
             return unchanged
-        lines = [(out, each.problem, loose, each.fit(limits).parameters) for out, each, loose in series]
+        lines = [(out, each, loose, each.fit(limits).parameters) for out, each, loose in series]
 
         @cache
         def at(step: int) -> tuple[TrainingResult, RateDistribution, float]:
@@ -307,9 +307,9 @@ class Outlook:
         The second value is the probability that all limits hold.
         """
         decided = np.zeros(len(self.problem.cells), dtype=np.int64)
-        for out, problem, loose, strict in lines:
-            problem.assign(loose + share * (strict - loose))
-            decided[out] = self.decide(problem, out)
+        for out, each, loose, strict in lines:
+            each.problem.assign(each.along(loose, strict, share))
+            decided[out] = self.decide(each.problem, out)
         rates = self._rates(self.problem.system, decided)
         return rates, rates.forecast().chance
 

@@ -30,6 +30,7 @@ from fairbound.fairness import (
     GroupSums,
     RateFunction,
     accuracy,
+    changed,
     evaluate,
     false_negative_rate,
     false_positive_rate,
@@ -58,6 +59,7 @@ WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
     precision: lambda g: g.selected,
     negative_predictive_value: lambda g: g.rejected,
     accuracy: lambda g: g.size,
+    changed: lambda g: g.size,
     share_of_selected: lambda g: np.broadcast_to(g.selected[..., -1:], g.selected.shape),
 }
 """The whole of each rate: the rows of which it is a share."""

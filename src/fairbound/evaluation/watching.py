@@ -29,6 +29,8 @@ def check_watchable(limit: Constraint) -> None:
         reason = "no e-process is known for a covariance; use demographic_parity, which limits the selection rates"
     elif limit.against == "overall" and measure.comparison != "value":
         reason = "its comparison with everyone includes the group itself; compare pairwise or with a reference group"
+    elif limit.previous is not None:
+        reason = "a monitor sees no decisions before; watch the share of changed decisions as a selection rate"
     elif limit.within is not None:
         reason = "it compares groups within strata; give a monitor the rows of each stratum"
     elif limit.classes is not None:

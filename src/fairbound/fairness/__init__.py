@@ -1,7 +1,7 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
 from fairbound._positive_label import conventional_positive
-from fairbound.fairness.cells import OVERALL, WITHIN, Cells, Combine, Grouping
+from fairbound.fairness.cells import FROM, OVERALL, WITHIN, Cells, Combine, Grouping
 from fairbound.fairness.columns import name_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
 from fairbound.fairness.constraints import (
@@ -41,6 +41,7 @@ from fairbound.fairness.rates import (
     RATES,
     RateFunction,
     accuracy,
+    changed,
     evaluate,
     false_negative_rate,
     false_positive_rate,
@@ -73,6 +74,7 @@ from fairbound.fairness.text import as_constraints, distinct_texts, parse_constr
 
 __all__ = [
     "CONSTRAINTS",
+    "FROM",
     "KEPT_TOLERANCE",
     "MEASURES",
     "OTHER_NAMES",
@@ -119,6 +121,7 @@ __all__ = [
     "accuracy",
     "as_constraints",
     "as_logits",
+    "changed",
     "conventional_positive",
     "decide",
     "decision_indicators",

@@ -44,6 +44,9 @@ Combine = Literal["each", "intersection", "both"]
 WITHIN = "within "
 """How the name of a column of strata begins: limits "within grade" compare groups in each stratum of "within grade"."""
 
+FROM = "from "
+"""How the name of a column of earlier decisions begins: limits "changed <= 2% from x" need the column "from x"."""
+
 OVERALL = "overall"
 """The name of everyone, as a group and in the text of a limit."""
 
@@ -154,6 +157,9 @@ class Cells:
         With `counts`: the least positive weight of a row.
     targets : array of shape (n,), or None
         The best decision about each row, which training aims at; None if it is the label.
+    previous : array of shape (A,), or None
+        With two classes: the class index of an earlier decision about the rows of each atom; `previous_name` is its
+        column.
     """
 
     index: NDArray[np.int64]
@@ -166,6 +172,8 @@ class Cells:
     counts: NDArray[np.int64] | None = None
     lightest: float | None = None
     targets: NDArray[np.int64] | None = None
+    previous: NDArray[np.int64] | None = None
+    previous_name: str = ""
 
     @classmethod
     def build(
@@ -239,14 +247,20 @@ class Cells:
         else:
             combinations, atom = np.zeros((1, 0), dtype=np.int64), np.zeros(n, dtype=np.int64)
         index = atom * len(classes) + labels
+        before = next((place for place, name in enumerate(columns) if name.startswith(FROM)), None)
+        names = list(columns)
         return cls(
             index=index.astype(np.int64),
             labels=labels,
             weights=weight,
             totals=np.bincount(index, weights=weight, minlength=len(combinations) * len(classes)),
             classes=classes,
-            groupings=_make_groupings(list(columns), values, combinations, groups),
+            groupings=_make_groupings(names, values, combinations, groups),
             division=division,
+            previous=None
+            if before is None
+            else _earlier(names[before], values[before], combinations[:, before], classes),
+            previous_name="" if before is None else names[before],
         )
 
     def __len__(self) -> int:
@@ -406,8 +420,8 @@ def _make_groupings(
     names: Sequence[str], values: Sequence[tuple[Hashable, ...]], combinations: np.ndarray, groups: str
 ) -> tuple[Grouping, ...]:
     factors = [place for place, name in enumerate(names) if name.startswith(WITHIN)]
-    if factors:
-        own = [place for place in range(len(names)) if place not in factors]
+    if any(name.startswith((WITHIN, FROM)) for name in names):
+        own = [place for place, name in enumerate(names) if not name.startswith((WITHIN, FROM))]
         plain = _make_groupings(
             [names[each] for each in own], [values[each] for each in own], combinations[:, own], groups
         )
@@ -440,6 +454,25 @@ def _make_groupings(
         member = (combinations == known[:, None]).all(axis=2)
         result.append(_grouping(" & ".join(names), tuples, member))
     return tuple(result)
+
+
+def _earlier(
+    name: str, values: Sequence[Hashable], codes: NDArray[np.int64], classes: tuple[Hashable, ...]
+) -> NDArray[np.int64]:
+    """Return the class index of the earlier decision of each atom."""
+    places = [find_value(value, classes) for value in values]
+    if len(classes) != 2 or None in places or (codes < 0).any():
+        odd = next(
+            (repr(value) for value, place in zip(values, places, strict=True) if place is None), "a missing value"
+        )
+        raise InputError(
+            "The column {name!r} of decisions before has {odd}.",
+            "Give each row one of the two labels, {labels}.",
+            name=name,
+            odd=odd if len(classes) == 2 else f"{len(classes)} labels",
+            labels=", ".join(map(repr, classes)),
+        )
+    return np.array(places, dtype=np.int64)[codes]
 
 
 def _within(grouping: Grouping, factor: str, strata: tuple[Hashable, ...], codes: np.ndarray) -> Grouping:

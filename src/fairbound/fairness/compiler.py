@@ -14,7 +14,7 @@ import numpy as np
 
 from fairbound._errors import InputError
 from fairbound._words import group_text
-from fairbound.fairness.cells import WITHIN, Cells, Grouping
+from fairbound.fairness.cells import FROM, WITHIN, Cells, Grouping
 from fairbound.fairness.constraints import Constraint, Quota
 from fairbound.fairness.decisions import DecisionSurrogate
 from fairbound.fairness.measures import resolve_measure
@@ -114,6 +114,13 @@ class Compiler:
             )
 
     def _groupings(self, constraint: Constraint) -> list[Grouping]:
+        if constraint.previous is not None and (
+            f"{FROM}{constraint.previous}" != self.cells.previous_name or self.cells.division is not None
+        ):
+            raise ValueError(
+                f"{constraint} needs the decisions before: beside the groups, a column {FROM + constraint.previous!r} "
+                "with the labels of two classes; groups must be known."
+            )
         if constraint.concerns_everyone(grouped=bool(self.cells.groupings)):
             return [self.cells.everyone]
         if not self.cells.groupings:

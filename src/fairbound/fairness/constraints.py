@@ -19,7 +19,7 @@ from fairbound._words import lookup
 from fairbound.fairness.cells import OVERALL, Grouping
 from fairbound.fairness.decisions import MarginKind
 from fairbound.fairness.measures import Measure, resolve_measure
-from fairbound.fairness.rates import QUOTIENT_RATES, RATES
+from fairbound.fairness.rates import QUOTIENT_RATES, RATES, changed
 from fairbound.fairness.surrogates import SURROGATES, Surrogate, resolve_surrogate
 
 CLAUSE = re.compile(r"\s(?:for\s+class(?:es)?|within)\s")
@@ -56,6 +56,8 @@ class Constraint:
     within : tuple of str, optional
         Factors such as "grade", or "age(30, 50)" with the cuts of bands.  Groups are compared, or their rates limited,
         in each stratum of these factors by itself.
+    previous : str, optional
+        For a limit on `changed`: the column with the decisions that are compared.
     surrogate : str or Surrogate, optional
         Replaces the step function in training; by default `Measure.default_surrogate`.
     margin : {"probability", "logit"}
@@ -74,6 +76,7 @@ class Constraint:
     columns: tuple[str, ...] | None = None
     classes: tuple[Hashable, ...] | None = None
     within: tuple[str, ...] | None = None
+    previous: str | None = None
     surrogate: str | Surrogate | None = None
     margin: MarginKind = "probability"
     reserve: tuple[float, ...] = ()
@@ -103,6 +106,11 @@ class Constraint:
             raise ValueError(
                 f"{measure.name} compares groups, so it does not take group={self.group!r}; "
                 f"group= is for limits on one rate ({', '.join(sorted(RATES))})."
+            )
+        if (self.previous is None) == (changed in measure.rates):
+            raise ValueError(
+                f"{measure.name}: previous={self.previous!r}; a limit on changed decisions, and no other, names their "
+                'column, as in "changed <= 2% from decision".'
             )
         self._check_comparison(measure)
         if self.bound is not None:
@@ -245,7 +253,7 @@ class Constraint:
         (True, False)
         """
         measure = resolve_measure(self.measure)
-        one_sided = isinstance(self.bound, tuple) and set(measure.rates) != {RATES["accuracy"]}
+        one_sided = isinstance(self.bound, tuple) and not set(measure.rates) <= {RATES["accuracy"], changed}
         return one_sided or measure.depends_on_positive
 
     def with_bound(self, bound: Bound) -> Constraint:
@@ -266,6 +274,8 @@ class Constraint:
             group = f"[{OVERALL}]"
         elif self.against == "overall":
             other = f" against {OVERALL}"
+        if self.previous is not None:
+            other += f" from {_quote_if_needed(self.previous)}"
         if self.within is not None:
             other += (
                 f" within {', '.join(_quote_if_needed(name, ',') if '(' not in name else name for name in self.within)}"

@@ -24,6 +24,7 @@ from fairbound.fairness.rates import (
     RATES,
     RateFunction,
     accuracy,
+    changed,
     false_positive_rate,
     negative_predictive_value,
     precision,
@@ -113,7 +114,7 @@ class Measure:
     @property
     def depends_on_positive(self) -> bool:
         """Return whether the measure changes if the positive and the negative label are exchanged."""
-        if set(self.rates) == {accuracy}:
+        if set(self.rates) <= {accuracy, changed}:
             return False
         if self.comparison in ("ratio", "value"):
             return True
@@ -206,9 +207,16 @@ OTHER_NAMES = {
 """What fairlearn and scikit-learn call the same measures; limits and audits may use these names, too."""
 
 
+LIMITED: dict[str, Measure] = {
+    **MEASURES,
+    "changed": _built_in("changed", (changed,), "value", "share of the decisions that are not those of before"),
+}
+"""What limits can be about: the measures, and the share of decisions that differ from given ones."""
+
+
 def resolve_measure(measure: str | Measure) -> Measure:
     """Return the measure of that name, or the `Measure` itself."""
     if isinstance(measure, Measure):
         return measure
     known = OTHER_NAMES.get(measure, measure) if isinstance(measure, str) else measure
-    return lookup(MEASURES, known, "measure")
+    return lookup(LIMITED, known, "measure")

@@ -77,6 +77,11 @@ def share_of_selected(g: GroupSums) -> Array:
     return g.share(g.selected, g.selected[..., -1:])
 
 
+def changed(g: GroupSums) -> Array:
+    """P(Ŷ is not the decision before | group)."""
+    return g.changed / g.size
+
+
 RATES: dict[str, RateFunction] = {
     rate.__name__: rate
     for rate in (
@@ -93,9 +98,9 @@ RATES: dict[str, RateFunction] = {
 }
 
 
-AFFINE_RATES: frozenset[RateFunction] = frozenset(
-    (selection_rate, true_positive_rate, false_positive_rate, true_negative_rate, false_negative_rate, accuracy)
-)
+_OF_COUNTS = selection_rate, true_positive_rate, false_positive_rate, true_negative_rate, false_negative_rate
+
+AFFINE_RATES: frozenset[RateFunction] = frozenset((*_OF_COUNTS, accuracy, changed))
 """Rates whose denominators do not depend on the model: they are affine in S, and their derivative is constant."""
 
 

@@ -34,6 +34,8 @@ class GroupSums:
         Rows predicted correctly, over all classes.
     one_row : float
         Least weight of a row.  A sum below half of it counts as empty in a denominator.
+    changed : array
+        Rows decided otherwise than before, with two classes; 0 if the decisions before are not known.
     """
 
     selected_positives: Floats
@@ -44,6 +46,7 @@ class GroupSums:
     negatives: Floats
     correct: Floats
     one_row: float
+    changed: Floats | float = 0.0
 
     @cached_property
     def selected(self) -> Floats:
@@ -100,7 +103,10 @@ def group_sums(S: Floats, cells: Cells, grouping: Grouping, outcome: int) -> Gro
     else:
         each = list(range(L))
         correct = over_groups(by_label[..., each, each].sum(axis=-1))
-    return GroupSums(*selected, *rejected, *rows, correct, cells.smallest_weight)
+    changed: Floats | float = 0.0
+    if cells.previous is not None:
+        changed = over_groups(np.where(cells.previous == 1, left.sum(axis=-1), column.sum(axis=-1)))
+    return GroupSums(*selected, *rejected, *rows, correct, cells.smallest_weight, changed)
 
 
 @dataclass(frozen=True)
@@ -113,11 +119,14 @@ class RateSlopes:
         If rows of a cell, (atom, label), are selected for the outcome; and if they are not.
     correct : array of shape (G + 1, A)
         In addition, if the decision is right.
+    changed : array of shape (G + 1, A)
+        In addition, if the decision is not that of before.
     """
 
     selected: Floats
     rejected: Floats
     correct: Floats
+    changed: Floats
 
     def by_sum(self, cells: Cells, outcome: int) -> Floats:
         """Return the derivatives with respect to S, of shape (G + 1, K, O); R changes by as much as S, inversely."""
@@ -125,6 +134,8 @@ class RateSlopes:
         if L == 2:
             change[..., 1] += self.correct
             change[..., 0] -= self.correct
+            if cells.previous is not None:
+                change += (self.changed * np.where(cells.previous == 1, -1.0, 1.0))[..., None]
             return change.reshape(len(change), -1, 1)
         found = np.zeros((*change.shape, L))
         found[..., outcome] = change
@@ -134,6 +145,9 @@ class RateSlopes:
         """Return the derivatives with respect to the rows of each cell decided for each class, (G + 1, K, L)."""
         found = np.repeat(self.rejected[..., None], cells.n_labels, axis=-1)
         found[..., outcome] = self.selected
+        if cells.previous is not None:
+            for decision in (0, 1):
+                found[..., decision] += (self.changed * (cells.previous != decision))[..., None]
         return self._with_correct(found)
 
     def _with_correct(self, found: Floats) -> Floats:
@@ -147,10 +161,10 @@ STEP = 1e-30
 
 
 def imaginary_steps(sums: GroupSums) -> GroupSums:
-    """Return complex sums of shape (5, G + 1, G + 1): for each kind of rows and each group, a step in these rows."""
+    """Return complex sums of shape (6, G + 1, G + 1): for each kind of rows and each group, a step in these rows."""
     n = sums.size.shape[-1]
-    # The kinds: selected positives and negatives, rejected positives and negatives, and rows decided right.
-    a, b, c, d, e = np.moveaxis(np.eye(5)[:, :, None, None] * (1j * STEP * np.eye(n)), 1, 0)
+    # The kinds: selected positives and negatives, rejected positives and negatives, rows decided right, and otherwise.
+    a, b, c, d, e, f = np.moveaxis(np.eye(6)[:, :, None, None] * (1j * STEP * np.eye(n)), 1, 0)
     return GroupSums(
         sums.selected_positives + a,
         sums.selected_negatives + b,
@@ -160,12 +174,13 @@ def imaginary_steps(sums: GroupSums) -> GroupSums:
         sums.negatives + b + d,
         sums.correct + e,
         sums.one_row,
+        sums.changed + f,
     )
 
 
 def slopes_from_steps(values: NDArray[np.complex128], cells: Cells, grouping: Grouping, outcome: int) -> RateSlopes:
     """Return the derivatives of a rate from its values at the sums of `imaginary_steps`."""
-    by_atom = (values.imag / STEP).transpose(0, 2, 1) @ grouping.membership  # (5, G + 1, A)
+    by_atom = (values.imag / STEP).transpose(0, 2, 1) @ grouping.membership  # (6, G + 1, A)
     positive = np.arange(cells.n_labels) == outcome
     selected, rejected = (np.where(positive, by_atom[kind][..., None], by_atom[kind + 1][..., None]) for kind in (0, 2))
-    return RateSlopes(selected, rejected, by_atom[4])
+    return RateSlopes(selected, rejected, by_atom[4], by_atom[5])

@@ -75,8 +75,8 @@ class Surrogate(ABC):
 
     @property
     def asymmetry(self) -> float:
-        """Return a bound on |φ(t) + φ(−t) − 1|."""
-        return 0.0
+        """Return a bound on |φ(t) + φ(−t) − 1|; unbounded values are not symmetric about ½."""
+        return 0.0 if self.bounded else math.inf
 
     @property
     def bounded(self) -> bool:
@@ -226,11 +226,6 @@ class Linear(Surrogate):
         """Return all real numbers."""
         return (-math.inf, math.inf)
 
-    @property
-    def asymmetry(self) -> float:
-        """Infinite: unbounded values are not symmetric about ½."""
-        return math.inf
-
     def _value(self, u: Array) -> Array:
         return u.copy()
 
@@ -250,11 +245,6 @@ class Max(Surrogate):
     def codomain(self) -> tuple[float, float]:
         """Zero and above."""
         return (0.0, math.inf)
-
-    @property
-    def asymmetry(self) -> float:
-        """Infinite: unbounded values are not symmetric about ½."""
-        return math.inf
 
     def _value(self, u: Array) -> Array:
         return np.maximum(u, 0.0)

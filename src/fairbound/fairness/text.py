@@ -19,7 +19,8 @@ from typing import Any
 from fairbound._words import lookup
 from fairbound.fairness.cells import OVERALL
 from fairbound.fairness.constraints import CLAUSE, CONSTRAINTS, Constraint
-from fairbound.fairness.measures import MEASURES, OTHER_NAMES
+from fairbound.fairness.measures import LIMITED, OTHER_NAMES
+from fairbound.fairness.rates import changed
 
 LONGEST = 1000
 """Largest number of characters of a constraint's text."""
@@ -60,7 +61,7 @@ def parse_constraint(text: str) -> Constraint:
             'Write it like "disparate_impact >= 0.8".'
         )
     parsed = _parse(text)
-    if parsed is not None and (parsed.name in MEASURES or not _suggestions(text)):
+    if parsed is not None and (parsed.name in LIMITED or not _suggestions(text)):
         return _build(parsed, text)
     meant = " or ".join(f'"{each}"' for each in _suggestions(text))
     advice = f"Did you mean {meant}?" if meant else 'Write it like "disparate_impact >= 0.8".'
@@ -81,6 +82,7 @@ class _ParsedText:
     reference: str | None = None
     classes: tuple[str, ...] | None = None
     within: tuple[str, ...] | None = None
+    previous: str | None = None
 
 
 class _SyntaxError(Exception):
@@ -165,6 +167,8 @@ def _parse(text: str) -> _ParsedText | None:
                 found.against = reference
             else:
                 found.reference = reference
+        if name == changed.__name__ and scanner.take(re.compile(r"from\b")):
+            found.previous = scanner.value(rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)')[0]
         if scanner.take(re.compile(r"within\b")):
             found.within = scanner.values(rf'(?s:[^\s",](?:(?!{CLAUSE.pattern})[^,(])*(?:\([^()]*\))?)')
         if scanner.take(re.compile(r"for\s+class(?:es)?\b")):
@@ -176,10 +180,10 @@ def _parse(text: str) -> _ParsedText | None:
 
 def _build(parsed: _ParsedText, text: str) -> Constraint:
     """Return the constraint that the parts of a text describe."""
-    measure = lookup(MEASURES, parsed.name, "measure")
+    measure = lookup(LIMITED, parsed.name, "measure")
     options: dict[str, Any] = {
         name: value
-        for name in ("columns", "group", "against", "reference", "classes", "within")
+        for name in ("columns", "group", "against", "reference", "classes", "within", "previous")
         if (value := getattr(parsed, name)) is not None
     }
     kind = CONSTRAINTS.get(measure.name, Constraint)
@@ -212,7 +216,7 @@ def _build(parsed: _ParsedText, text: str) -> Constraint:
 _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
     *(
         (re.compile(rf"\b{name.replace('_', '[ _-]?')}(?![\w-])", re.IGNORECASE), name)
-        for name in sorted(MEASURES, key=len, reverse=True)
+        for name in sorted(LIMITED, key=len, reverse=True)
     ),
     (re.compile(r"\b(?:(?:is|of|be) )?(?:at least|no less than|not below|greater than|more than|above|over)\b"), ">="),
     (re.compile(r"\b(?:(?:is|of|be) )?(?:at most|no more than|not above|less than|smaller than|below|under)\b"), "<="),
@@ -234,7 +238,7 @@ def _suggestions(text: str) -> list[str]:
     found = []
     for candidate in [equal.sub(sign, text) for sign in (">=", "<=")] if equal.search(text) else [text]:
         parsed = _parse(candidate)
-        if parsed is not None and parsed.name in MEASURES:
+        if parsed is not None and parsed.name in LIMITED:
             try:
                 found.append(str(_build(parsed, candidate)))
             except ValueError:

@@ -109,6 +109,7 @@ class StoredLimit(Struct, omit_defaults=True, forbid_unknown_fields=True):
     columns: tuple[str, ...] | None = None
     classes: tuple[Scalar, ...] | None = None
     within: tuple[str, ...] | None = None
+    previous: str | None = None
     surrogate: StoredSurrogate | str | None = None
     margin: str = "probability"
     reserve: tuple[float, ...] = ()

@@ -4,7 +4,7 @@
 `tables`, `figures` and `tradeoff` prepare what a template cannot; the templates do the rest.
 """
 
-from fairbound.report.audit import audit_to_html
+from fairbound.report.audit import audit_to_html, ll144_to_html
 from fairbound.report.monitor import monitor_to_html
 from fairbound.report.numbers import MINUS
 from fairbound.report.page import DOCUMENTS, NAMES, to_document, to_html, to_markdown, write_report
@@ -19,6 +19,7 @@ __all__ = [
     "audit_to_html",
     "environment",
     "in_short",
+    "ll144_to_html",
     "monitor_to_html",
     "policy",
     "resource",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairbound.evaluation import Audit, Significance
+from fairbound.evaluation import Audit, LL144Tables, Significance
 from fairbound.report.figures import score_pictures
 from fairbound.report.tables import count_tables, rate_tables
-from fairbound.report.templating import render_page
+from fairbound.report.templating import RawHtml, render_page
 
 
 def audit_to_html(
@@ -58,3 +58,9 @@ def audit_to_html(
         counts=list(count_tables({"after": audit}, {})),
         scores=score_pictures(audit.scores),
     )
+
+
+def ll144_to_html(tables: LL144Tables) -> str:
+    """Return the page of the tables that New York City's Local Law 144 asks for."""
+    body = RawHtml(tables.to_html())
+    return render_page("ll144.html", what="The page", styles=("audit.css",), scripted=False, body=body)

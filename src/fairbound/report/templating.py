@@ -23,6 +23,13 @@ PACKAGE = "fairbound.report"
 TEMPLATES = resources.files(PACKAGE) / "templates"
 
 
+class RawHtml(str):
+    """Text that is HTML already."""
+
+    def __html__(self) -> str:  # asked for by the template engine
+        return str(self)
+
+
 @cache
 def environment(package: str) -> Any:
     """Return the template engine for a package's folder `templates`; its pages may extend base.html of the report."""

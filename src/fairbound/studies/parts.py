@@ -35,6 +35,8 @@ RATE_OF_ONE_GROUP = "For the rate of one group, give it in square brackets: [{na
 
 SENSITIVE_TOO = "Name it with {sensitive=}, too."
 
+BANDS = "Sort them into groups when reading the file, for example with {bands=cuts}."
+
 LARGER_GROUPS = "Join them with other groups in the data, or train without {confidence=}."
 
 
@@ -52,7 +54,7 @@ class Part:
         """Make the table, with the first library that is installed, and the strata that limits name."""
         table = data.frame(backend=table_backend())
         strata = {}
-        if any(limit.within for limit in limits):
+        if any(limit.within or limit.previous for limit in limits):
             from fairbound.estimator import read_inputs, read_strata
 
             strata = read_strata(limits, read_inputs(table), data.sensitive)
@@ -153,6 +155,10 @@ def check_limits(rows: Part, settings: StudySettings) -> None:
             warnings.simplefilter("ignore", LimitWarning)  # the fit warns
             cells, _ = settle_small_groups(cells, limits, groups.small, groups.min_size)
     except InputError as error:
+        numbers = known.get(error.facts.get("grouping", ""))
+        if "count" in error.facts and numbers is not None:
+            cuts = {error.facts["grouping"]: middle(numbers)}
+            raise InputError(error.problem.template, BANDS, **error.facts, cuts=cuts) from None
         if settings.confidence is None:
             raise
         # A confidence covers every group, so no group can be left out or merged.

@@ -83,10 +83,12 @@ class StudySettings(StudyChoices):
         if isinstance(self.surrogates, str):
             object.__setattr__(self, "surrogates", (self.surrogates,))
         with_surrogates(self.limits, self.surrogates)
-        if self.objective != "accuracy":
-            from fairbound.estimator import Objective
+        if self.objective != "accuracy" or self.select is not None:
+            from fairbound.estimator import Objective, read_quota
 
             Objective.of(self.objective)
+            if self.select is not None:
+                read_quota(self.select)
         if self.loss.regularizers:
             from fairbound.training import as_regularizers
 

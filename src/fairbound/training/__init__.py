@@ -29,6 +29,7 @@ from fairbound.training.model import LinearModel, Model, as_model
 from fairbound.training.passes import Passes, open_journal, present_processes, resumed
 from fairbound.training.phases import PHASES
 from fairbound.training.problem import Batch, TrainingProblem
+from fairbound.training.quota import probability_at
 from fairbound.training.regularizers import L2, LinearTerm, SmoothedL1, SquaredMeasure, as_regularizers
 from fairbound.training.result import FitRecord, TrainingResult, assess_now, choose_status
 from fairbound.training.rows import MatrixRows, Rows
@@ -97,6 +98,7 @@ __all__ = [
     "open_journal",
     "present_processes",
     "prices_in_accuracy",
+    "probability_at",
     "rates_on_a_handful",
     "resumed",
     "surrogate_gaps",

@@ -210,16 +210,16 @@ class Continuation:
         for constant in self.constants if problem.system.quota is None else ():
             self.archive.offer_constant(constant, self.assess(problem, constant))
         for point in (*points, *self.free_points):
-            point = self._at_quota(problem, point)
+            point = self.follow_quota(problem, point)
             self.archive.offer(point, self.assess(problem, point))
-        self.w = self._at_quota(problem, self.w)
+        self.w = self.follow_quota(problem, self.w)
         found = self.assess(problem, self.w)
         self.archive.offer(self.w, found)
         if problem.system.quota is not None and not points:
             self.free = found  # a model without limits has the quota, too
         return found
 
-    def _at_quota(self, problem: TrainingProblem, w: Array) -> Array:
+    def follow_quota(self, problem: TrainingProblem, w: Array) -> Array:
         """Return the parameters with the threshold that a quota asks for; unchanged without a quota."""
         share = problem.system.quota
         if share is None:

@@ -157,6 +157,10 @@ class FitSeries:
         state.forget_counts()
         return result
 
+    def along(self, looser: Floats, stricter: Floats, share: float) -> Floats:
+        """Return the parameters at this share of the line from one model to another; a threshold follows its quota."""
+        return self.state.follow_quota(self.state.own(self.problem), looser + share * (stricter - looser))
+
     def between(self, looser: TrainingResult, stricter: TrainingResult, share: float) -> TrainingResult:
         """Return the model at this share of the straight line from one model to another, in the space of parameters.
 
@@ -164,7 +168,7 @@ class FitSeries:
         and the passes of both fits.  Its optimality was not checked, and the multipliers price other limits.
         """
         with suitable_threads(self.problem):
-            self.problem.assign(looser.parameters + share * (stricter.parameters - looser.parameters))
+            self.problem.assign(self.along(looser.parameters, stricter.parameters, share))
             assessment = assess_now(self.problem, self.state.rows)
         return replace(
             looser,

@@ -1,4 +1,7 @@
-"""A threshold by quota: the bias of a linear model is moved so that a stated share of the rows is selected.
+"""A threshold by quota: a stated share of the rows is selected, those of the largest score.
+
+The threshold is set by the model without limits; from then on the bias is moved so that it selects the share again.  So
+the loss still sees scores near their optimum, and the limits are kept by the selected.
 
 The rows are ordered by score, and as many of the best are selected as the quota allows.  Rows of equal score are
 selected together, or not at all, because a threshold cannot divide them.
@@ -6,16 +9,25 @@ selected together, or not at all, because a threshold cannot divide them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy import special
 
 from fairbound._errors import InputError
 from fairbound.fairness import logit
 from fairbound.training.chunks import Floats
 from fairbound.training.model import LinearModel
+from fairbound.training.problem import TrainingProblem
+from fairbound.training.rows import Rows
 from fairbound.training.stage import Stage
 
 TIED = 1e-9
 """Scores of double precision whose relative distance is at most this are equal up to rounding."""
+
+
+LEAST = 1e-9
+"""The least distance of a threshold from 0 and 1."""
 
 
 def quota_threshold(z: Floats, weights: Floats, share: float, tied: float = TIED) -> float:
@@ -44,9 +56,18 @@ def at_quota(stage: Stage, w: Floats, share: float) -> Floats:
             "Leave it out, or give the network such a layer.",
         )
     problem.assign(w)
-    found = [(z[:, 0].astype(np.float64), chunk.cell_weights) for chunk, z in problem.logits(stage.rows)]
-    z, weights = (problem.passes.join(np.concatenate(each)) for each in zip(*found, strict=True))
-    tied = TIED if problem.model.dtype == np.float64 else 1e-5
     moved = w.copy()
-    moved[-1] += logit(problem.threshold) - quota_threshold(z, weights, share, tied)
+    moved[-1] += logit(problem.threshold) - _present_threshold(problem, stage.rows, share)
     return moved
+
+
+def probability_at(problem: TrainingProblem, X: Any, share: float, *, loss_weights: Any = None) -> float:
+    """Return the probability above which the present model gives this share of the rows their positive label."""
+    rows = X if isinstance(X, Rows) else problem.rows(X, loss_weights=loss_weights)
+    return float(np.clip(special.expit(_present_threshold(problem, rows, share)), LEAST, 1.0 - LEAST))
+
+
+def _present_threshold(problem: TrainingProblem, rows: Rows, share: float) -> float:
+    found = [(z[:, 0].astype(np.float64), chunk.cell_weights) for chunk, z in problem.logits(rows)]
+    z, weights = (problem.passes.join(np.concatenate(each)) for each in zip(*found, strict=True))
+    return quota_threshold(z, weights, share, TIED if problem.model.dtype == np.float64 else 1e-5)

@@ -47,7 +47,7 @@ FIRST_SHARE = 1.5
 SILVERMAN = 1.06
 """(4/3)^(1/5), the factor of Silverman's bandwidth for normal densities (Density Estimation, 1986, section 3.4.2)."""
 
-FACTOR = 9.0
+FACTOR = 3.0
 """Largest factor from one bandwidth to the next."""
 
 NARROWEST = 1e-3
@@ -189,7 +189,7 @@ def curvature(problem: TrainingProblem, rows: Rows, step: DecisionSurrogate, mix
 
 
 def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
-    """Return the bandwidths of the continuation from the present model, from wide to narrow, by factors of at most 9.
+    """Return the bandwidths of the continuation from the present model, from wide to narrow, by factors of at most 3.
 
     At the widest, half of the rows of every cell have a slope.  The narrowest is Silverman's bandwidth of a kernel
     estimate, 1.06·σ·n^(−1/5), of the group with the widest one: it balances bias and variance of the smoothed rates.
