@@ -292,6 +292,7 @@ def test_what_cannot_be_monitored_is_refused_in_a_sentence(limit, words):
         ({"prediction": [1, 0], "sensitive_features": {"sex": ["a", "b"]}}, "earlier batches"),
         ({"prediction": [1, 0], "sensitive_features": ["a", "b"], "y": [1]}, "1 rows"),
         ({"prediction": [1], "sensitive_features": ["a"], "name": "monday"}, "counted already"),
+        ({"prediction": [1], "sensitive_features": {"overall": ["a"]}}, "named 'overall', which means everyone"),
     ],
 )
 def test_a_bad_batch_leaves_the_monitor_unchanged(batch, words, tmp_path):
