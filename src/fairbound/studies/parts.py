@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairbound._errors import InputError, InputTypeError, LimitWarning
-from fairbound.data import DATASETS, Backend, Dataset, installed_backend
+from fairbound.data import DATASETS, Backend, Dataset, Table, installed_backend
 from fairbound.fairness import Cells, Constraint, ConstraintSystem
 from fairbound.studies.settings import StudySettings
 
@@ -51,13 +51,20 @@ class Part:
 
     @classmethod
     def of(cls, data: Dataset, limits: tuple[Constraint, ...] = ()) -> Part:
-        """Make the table, with the first library that is installed, and the strata that limits name."""
-        table = data.frame(backend=table_backend())
-        strata = {}
+        """Make the table, with the first library that is installed, and the strata that limits name.
+
+        Earlier decisions that limits name are no inputs.
+        """
+        table, strata = data.frame(backend=table_backend()), {}
         if any(limit.within or limit.previous for limit in limits):
             from fairbound.estimator import read_inputs, read_strata
 
             strata = read_strata(limits, read_inputs(table), data.sensitive)
+            earlier = {limit.previous for limit in limits}
+            kept = [column for column in data.table.schema if column.name not in earlier]
+            raw = Table(kept, data.table.columns, data.table.formats)
+            data = data.changed(raw=raw, X=None, feature_names=None)
+            table = data.frame(backend=table_backend())
         return cls(data, table, data.words(), strata)
 
     @cached_property
