@@ -105,7 +105,9 @@ def run(tmp_path):
 
 
 def test_the_wheel_has_every_file_of_the_package():
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"][
+        "package-data"
+    ]
     package = ROOT / "src" / "fairbound"
     there = {file for file in package.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
     taken = {
