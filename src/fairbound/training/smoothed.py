@@ -192,8 +192,8 @@ def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
     """Return the bandwidths of the continuation from the present model, from wide to narrow, by factors of at most 3.
 
     At the widest, half of the rows of every cell have a slope.  The narrowest is Silverman's bandwidth of a kernel
-    estimate, 1.06·σ·n^(−1/5), of the largest group: most decisions are about its rows, and a width that suits a group of
-    thirty rows blurs them all.
+    estimate, 1.06·σ·n^(−1/5), of the largest group: most decisions are about its rows, and the width of a group of
+    thirty rows would blur them all.
     """
     cells, n_cells = problem.cells, problem.cells.n_cells
     sums = np.zeros((rows.n_segments, 4))  # of ω, ω|t|, ωt and ωt²
