@@ -162,14 +162,14 @@ def check_limits(rows: Part, settings: StudySettings) -> None:
             warnings.simplefilter("ignore", LimitWarning)  # the fit warns
             cells, _ = settle_small_groups(cells, limits, groups.small, groups.min_size)
     except InputError as error:
-        numbers = known.get(error.facts.get("grouping", ""))
+        problem, numbers = error.problem.template, known.get(error.facts.get("grouping", ""))
         if "count" in error.facts and numbers is not None:
             cuts = {error.facts["grouping"]: middle(numbers)}
-            raise InputError(error.problem.template, BANDS, **error.facts, cuts=cuts) from None
+            raise InputError(problem, BANDS, **error.facts, cuts=cuts) from None
         if settings.confidence is None:
             raise
         # A confidence covers every group, so no group can be left out or merged.
-        raise InputError(error.problem.template, LARGER_GROUPS, **error.facts) from None
+        raise InputError(problem, LARGER_GROUPS, **error.facts) from None
     ConstraintSystem.build(limits, cells)
 
 
