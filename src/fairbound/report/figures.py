@@ -29,7 +29,7 @@ def frontier_picture(summary: Summary, chosen: int) -> Chart:
     if summary.held_out is not None:
         parts["held-out"] = [point.held_out for point in points if point.held_out is not None]
     paths, free = [], []
-    x, y = [point.bound for point in points], list[float | None]()
+    x, y = list[float | None](point.bound for point in points), list[float | None]()
     for name, found in parts.items():
         held = name == "held-out"
         accuracies = [each.accuracy for each in found]
