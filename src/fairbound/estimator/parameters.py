@@ -126,6 +126,12 @@ def check_early_stopping(params: Parameters, eval_set: Any) -> None:
             "{training.early_stopping=True} chooses the model by its loss on validation rows.",
             "Give them to fit, {eval_set=}(X, y, groups).",
         )
+    if params.training.early_stopping and not isinstance(params.objective, str):
+        raise InputError(
+            "{training.early_stopping=True} chooses the model by what validation rows gain, which an array in "
+            "{objective=} does not say.",
+            "Name the columns of X that have the gains, as in {objective='profit(gain)'}.",
+        )
 
 
 def settled_seed(stated: Any, passes: Passes) -> Any:

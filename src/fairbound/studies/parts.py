@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 
 from fairbound._errors import InputError, InputTypeError, LimitWarning
@@ -58,6 +59,9 @@ class Part:
             from fairbound.estimator import read_inputs, read_strata
 
             strata = read_strata(limits, read_inputs(table), data.sensitive)
+            frame = nw.from_native(table, eager_only=True)
+            before = {limit.previous for limit in limits} & {*frame.columns}
+            table = frame.drop(*before).to_native() if before else table  # no input of either model
         return cls(data, table, data.words(), strata)
 
     @cached_property
