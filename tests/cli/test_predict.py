@@ -138,6 +138,7 @@ def test_the_report_is_made_anew(fairbound, run, tmp_path):
     assert (run / "new-jersey.md").read_text(encoding="utf-8").startswith("# Disparate impact in three steps")
     (run / "new-jersey.md").write_text("filled in", encoding="utf-8")
     assert "new-jersey.md exists already" in fairbound("report", "run", "--format", "new-jersey").sentence
+    assert "--alternatives is for documents" in fairbound("report", "run", "--alternatives", "search").sentence
     shown = json.loads(fairbound("report", "run/summary.json", "--out", "page.html", "--json").stdout)
     assert shown["summary"]["schema"] == "fairbound.summary"
 

@@ -116,6 +116,7 @@ def test_only_some_columns(read):
 def test_a_name_that_occurs_twice_is_numbered(read):
     """ProPublica's file has decile_score and priors_count twice."""
     assert read("a,b, a,a.1\n1,2,3,4\n5,6,7,8\n") == {"a": [1, 5], "b": [2, 6], "a.1": [3, 7], "a.1.1": [4, 8]}
+    assert read('\n\n"a\nz","a\nz"\n1,2\n') == {"a\nz": [1], "a\nz.1": [2]}
 
 
 @pytest.mark.parametrize(

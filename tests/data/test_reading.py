@@ -173,6 +173,7 @@ def test_labels_that_cannot_be_used(values, positive, words):
         ({"sensitive": "approved"}, ["'approved'", "twice"]),
         ({"sensitive": "id"}, ["'id'", "twice"]),
         ({"ignore": ["id", "income", "job", "region", "age group"]}, ["no column left for the inputs"]),
+        ({"inputs": ["income", "sex"]}, ["'sex'", "inputs=", "Name it once"]),
         ({"delimiter": ";;"}, ["delimiter=';;'", "one character"]),
         ({"delimiter": '"'}, ["one character"]),
         ({"max_categories": 1}, ["max_categories=1", "at least 2"]),
@@ -427,3 +428,14 @@ def test_each_pass_over_a_file_tells_its_rows(loans, memory):
     data = read_rows(roles, tell=lambda *each: told.append(each)).data
     assert told == [("Learning the formats", 4, 0 if memory == 0 else 4), ("Reading the rows", 4, 4)]
     assert len(data) == 4
+
+
+def test_columns_without_a_role_are_not_read():
+    table = pa.table({"a": [1, 2], "empty": pa.nulls(2), "pairs": [[1, 2], [3, 4]], "y": [0, 1]})
+    assert read_table(table, target="y", inputs="a").feature_names == ("a",)
+
+
+def test_a_stream_with_two_columns_of_one_name():
+    batch = pa.record_batch([pa.array([1, 2])] * 2, names=["a", "a"])
+    with refused("Two columns of the stream are named 'a'"):
+        read_table(pa.RecordBatchReader.from_batches(batch.schema, [batch]), target="a")

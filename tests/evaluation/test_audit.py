@@ -250,6 +250,8 @@ def test_the_picture_has_each_rate_with_its_interval():
     assert axes.get_xlabel() == "true positive rate"
     with pytest.raises(ValueError, match="true_positive_rat"):
         found.plot("true_positive_rat")
+    prices = np.where(np.array(group) == "a", "from $\\frac$", group)  # a dollar does not begin a formula
+    audit(y, decision, {"g": prices}).plot().figure.canvas.draw()
 
 
 def test_without_pandas_a_frame_says_what_to_install(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from datetime import date
 
 import numpy as np
 import pytest
@@ -291,6 +292,7 @@ def test_what_cannot_be_monitored_is_refused_in_a_sentence(limit, words):
         ({"prediction": [1, 0], "sensitive_features": {"sex": ["a", "b"]}}, "earlier batches"),
         ({"prediction": [1, 0], "sensitive_features": ["a", "b"], "y": [1]}, "1 rows"),
         ({"prediction": [1], "sensitive_features": ["a"], "name": "monday"}, "counted already"),
+        ({"prediction": [1], "sensitive_features": {"overall": ["a"]}}, "named 'overall', which means everyone"),
     ],
 )
 def test_a_bad_batch_leaves_the_monitor_unchanged(batch, words, tmp_path):
@@ -354,6 +356,16 @@ def test_a_monitor_that_is_saved_and_loaded_after_each_batch_is_the_same(tmp_pat
     assert path.read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert Monitor.load(path).to_dict() == whole.to_dict()
     json.dumps(whole.to_dict(), allow_nan=False)
+
+
+def test_dates_as_groups_and_labels_of_numpy_are_the_same_after_loading(tmp_path):
+    days, path = [date(2026, 1, 30), date(2026, 1, 31)], tmp_path / "state.json"
+    Monitor(["demographic_parity <= 0.5"], pos_label=np.unique(["no", "yes"])[1]).save(path)
+    for _ in range(2):
+        monitor = Monitor.load(path)
+        monitor.update(["no", "yes"] * 20, {"day": np.array(days * 20, dtype=object)})
+        monitor.save(path)
+    assert [group for group, _ in monitor.known["day"]] == ["2026-01-30", "2026-01-31"]
 
 
 def test_the_state_of_a_stream_of_single_rows_stays_small(tmp_path):

@@ -14,6 +14,7 @@ SEARCH = {
     "sentence": "Among the 3 models searched, none is better.",
     "verdict": "No candidate is within the tolerance: none is chosen.",
     "note": "A note.",
+    "data": {"name": "other.csv", "rows": 1200, "sha256": "ab" * 32},
     "lock": {"sha256": "cd" * 32, "written": "2026-01-31T12:00:00+00:00"},
     "plan": {"measures": ["disparate_impact"]},
     "chosen": None,
@@ -75,6 +76,7 @@ def test_a_search_for_alternatives_fills_its_gap(kind):
     assert "fairbound alternatives makes one" not in found
     assert SEARCH["sentence"] in found
     assert SEARCH["lock"]["sha256"] in found
+    assert f"- Data of the search: other.csv, 1,200 rows, SHA-256 {'ab' * 32}" in found
     assert "| linear, no limit | 90.00% | 0.750 | 12 | within the tolerance |" in found
 
 

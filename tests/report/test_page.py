@@ -30,7 +30,7 @@ from tests.report.example import (
 from fairbound._escapes import visible
 from fairbound._json import as_record, plain
 from fairbound.evaluation import certify
-from fairbound.report import to_html, to_markdown
+from fairbound.report import to_document, to_html, to_markdown
 from fairbound.report.drawing import Chart, Scale, Series
 from fairbound.report.figures import MOST_ROWS, history_pictures, phases, steps
 from fairbound.report.tables import Axis
@@ -277,6 +277,7 @@ def test_the_models_that_were_tested_on_calibration_rows():
     assert "no pass" in text
     card = to_markdown(values.summary)
     assert f"- Calibration rows: {escaped(claim)}" in card
+    assert f"Test of the limits on the calibration rows: {escaped(claim)}" in to_document(values.summary, "california")
     assert "| 50% stricter | 87.50% | ✓ passes | at least 0.9111 | returned |" in card
 
 

@@ -235,6 +235,8 @@ def report(
     from fairbound._json import plain
     from fairbound.cli.output import file_of_run, fresh_file
 
+    if alternatives is not None and form in FORMATS:
+        raise ValueError(f"--alternatives is for documents, and --format is {form}; name a document, or leave it out.")
     path = file_of_run(run, "summary.json", "train or frontier")
     from fairbound.report import NAMES, to_document, to_html, to_markdown
     from fairbound.studies import read_search, read_summary

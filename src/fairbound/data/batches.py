@@ -220,7 +220,9 @@ class ArrowTable(Batches):
         if isinstance(table, Mapping):
             pa = import_pyarrow()
             table = pa.table({name: pa.array(list(values), from_pandas=True) for name, values in table.items()})
-        return cls(place=place, names=tuple(table.column_names), n_rows=table.num_rows, table=table)
+        names = tuple(table.column_names)
+        check_distinct(names, place)
+        return cls(place=place, names=names, n_rows=table.num_rows, table=table)
 
     def stored(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
         """Yield slices of the table."""
@@ -231,6 +233,13 @@ class ArrowTable(Batches):
     def kind(self, name: str) -> Any:
         """Return the pyarrow type of a column."""
         return self.table.schema.field(name).type
+
+
+def check_distinct(names: Sequence[str], place: str) -> None:
+    """Raise an error if two columns have one name."""
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"Two columns of {place} are named {twice[0]!r}; give each its own name.")
 
 
 def no_column(place: str, name: str, names: Collection[str], role: Any) -> InputError:

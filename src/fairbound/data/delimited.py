@@ -121,10 +121,12 @@ class DelimitedText(Batches):
         """Yield the text of the columns."""
         pa = import_pyarrow()
         raw = {self.raw_names[self.names.index(name)]: pa.string() for name in columns}
-        first, last = 0, pa.table({})
+        first, last, is_header = 0, pa.table({}), self.numbered
         with self._reader(raw) as reader:
             for batch in reader:
                 table = pa.Table.from_batches([batch]).select(list(raw)).rename_columns(list(columns))
+                if is_header and table.num_rows:
+                    table, is_header = table.slice(1), False
                 if table.num_rows:
                     yield first, table
                 first, last = first + table.num_rows, table if table.num_rows else last
@@ -156,7 +158,6 @@ class DelimitedText(Batches):
                         use_threads=False,  # only then rows are numbered in errors
                         encoding="utf8" if self.encoding == "utf-8" else self.encoding,
                         column_names=None if self.header and not self.numbered else list(self.raw_names),
-                        skip_rows=int(self.numbered),
                     ),
                     parse_options=text.ParseOptions(
                         delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=handle

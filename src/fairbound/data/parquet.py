@@ -11,7 +11,7 @@ from typing import Any
 
 from fairbound._errors import InputError
 from fairbound.data.arrow import common_type, import_pyarrow
-from fairbound.data.batches import BLOCK_ROWS, Batches
+from fairbound.data.batches import BLOCK_ROWS, Batches, check_distinct
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,9 +37,7 @@ class ParquetFiles(Batches):
                     f"{each.name} has other columns than {paths[0].name}, or another order ({odd!r}); give all files "
                     "of a folder the same columns."
                 )
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"Two columns of {path.name} are named {twice[0]!r}; give each its own name.")
+        check_distinct(names, path.name)
         if not n_rows:
             raise ValueError(f"{path.name} has no row; give at least one.")
         return cls(place=path.name, names=tuple(names), paths=paths, n_rows=n_rows)

@@ -135,10 +135,12 @@ def read_rows(
         listed = roles.check(opened, further)
         groups = [column for _, columns in listed for column in columns]
         words = [name for name, columns in listed if columns == [name]]
+        inputs = roles.inputs(opened.names, (*groups, *further))
+        used = {*inputs, target, *groups, *further, *(() if roles.weight is None else (roles.weight,))}
         columns, places, formats = read_columns(
             source,
             opened,
-            [name for name in opened.names if name not in source.ignore],
+            [name for name in opened.names if name in used],
             words={target, *words, *source.categorical},
             formats={} if like is None else _formats_like(like),
             processes=processes,
@@ -160,7 +162,6 @@ def read_rows(
         check_labelled(columns[target], target)
     labels, codes = _coded(columns, roles, like, processes)
     with together(processes):
-        inputs = roles.inputs(opened.names, (*groups, *further))
         if like is not None:
             inputs = _inputs_like(like, inputs, opened.place)
         schema = tuple(_schema(columns, name, name in source.categorical, roles.max_categories) for name in inputs)
@@ -220,14 +221,14 @@ def read_columns(
 
     in_files = processes is not None or opened.size() > source.budget
     share = (0, 1) if processes is None else (processes.rank, processes.count)
-    formats = {**{name: ColumnFormat("number", dates=True) for name in source.dates}, **(formats or {})}
+    known = {**{name: ColumnFormat("number", dates=True) for name in source.dates}, **(formats or {})}
     rows = opened if in_files else opened.hold(names)
     learnt = rows.learn(
         names,
         words=words,
         missing=source.missing,
         decimal=source.decimal,
-        formats=formats,
+        formats={name: form for name, form in known.items() if name in names},
         progress=progress("Learning the formats", rows.n_rows),
     )
     reading = progress("Reading the rows", learnt.n_rows // share[1])

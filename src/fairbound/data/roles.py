@@ -87,6 +87,13 @@ class Roles:
                     near=did_you_mean(name, groups),
                 )
         inputs = self.inputs(rows.names, (*groups, *further))
+        other = [name for name in self.source.inputs if name not in inputs]
+        if other:
+            raise InputError(
+                "Column {column!r} is named with {inputs=}, but it is the label, a group or a weight, or is left out.",
+                "Name it once.",
+                column=other[0],
+            )
         if not inputs:
             raise ValueError(
                 f"{rows.place} has no column left for the inputs; give at least one besides label and groups."

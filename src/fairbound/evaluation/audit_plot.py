@@ -23,6 +23,6 @@ def plot_rate(groups: Sequence[GroupAudit], rate: str, label: Hashable | None, a
         axes.axvline(everyone.value, color="0.6", linestyle=":", label="everyone")
         axes.legend()
     names = [f"{each.name} ({each.rows:,})" for each, _ in reversed(drawn)]
-    axes.set_yticks(range(len(drawn)), names)
+    axes.set_yticks(range(len(drawn)), names, parse_math=False)  # $ is a dollar
     axes.set_xlabel(rate.replace("_", " "))
     return axes

@@ -66,13 +66,13 @@ _EXACT_DIGITS = 15  # of a fraction; whole numbers are exact at any length
 def in_one_form(group: Any) -> Any:
     """Return a group in the form that it has in every batch: as a number, even if a stray word made its column text.
 
-    Codes such as 01 stay text, and truth values become text, as in files.
+    Codes such as 01 stay text; truth values, dates and the like become text, as in files.
 
     >>> [in_one_form(group) for group in (1, 1.0, "1", "1.0", -0.0, "0.5", "01", True, "yes")]
     [1, 1, 1, 1, 0, 0.5, '01', 'True', 'yes']
     """
-    if isinstance(group, bool):
-        return str(group)
+    if isinstance(group, bool) or not (is_gap(group) or isinstance(group, str | int | float)):
+        group = str(group)
     if isinstance(group, str) and len(group) < 40:
         found = _NUMBER.fullmatch(group.strip())
         if found is not None and (found[2] is None or not found[2].strip(".0")):

@@ -74,7 +74,7 @@ def write_state(monitor: Monitor) -> bytes:
         if not same:
             raise ValueError(f"The limit {limit} cannot be saved: only built-in measures can be written to a file.")
     record = StateRecord(texts, **{name: getattr(monitor, name) for name in KEPT})
-    state = msgspec.json.encode(record, enc_hook=np.ndarray.tolist)
+    state = msgspec.json.encode(record, enc_hook=lambda value: value.tolist())
     return msgspec.json.encode(StateFile("fairbound monitor", VERSION, _digest(state), msgspec.Raw(state))) + b"\n"
 
 

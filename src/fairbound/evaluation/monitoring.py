@@ -188,6 +188,8 @@ class Monitor:
             raise ValueError("The batch has no rows; give at least one.")
         rng = np.random.default_rng([self.seed, self.n_batches])
         columns, found = group_rows(sensitive_features, len(decided), self.groups, rng)
+        if OVERALL in found:
+            raise ValueError(f"A sensitive column is named {OVERALL!r}, which means everyone here; rename the column.")
         if any(limit.concerns_everyone(grouped=bool(columns)) for limit in self.constraints):
             found[OVERALL] = {OVERALL: rng.permutation(len(decided))}
         self._check_columns(columns, list(found))

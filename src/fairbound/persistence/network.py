@@ -115,8 +115,9 @@ def _sequence(layers: Sequence[StoredLayer], arrays: dict[str, np.ndarray], *, n
             weight, bias = arrays.pop(f"{position}.weight"), arrays.pop(f"{position}.bias", None)
             if weight.ndim != 2 or not weight.size or (bias is not None and bias.shape != weight.shape[:1]):
                 raise ValueError(f"the weights of layer {position} do not fit")
-            sums = np.abs(weight).sum(axis=1) * reach
-            reach = float((sums if bias is None else sums + np.abs(bias)).max())
+            with np.errstate(over="ignore"):  # infinite is too large
+                sums = np.abs(weight).sum(axis=1) * reach
+                reach = float((sums if bias is None else sums + np.abs(bias)).max())
         else:
             options: dict[str, Any] = layer.options
             if set(options) != set(ACTIVATION_OPTIONS[layer.kind]) or not options.get("beta", 1.0) > 0:

@@ -71,7 +71,8 @@ def to_document(summary: Summary, kind: str, *, search: Mapping[str, Any] | None
     lookup(dict.fromkeys(DOCUMENTS), kind, "kind of document")
     digest = hashlib.sha256(as_utf8(summary.to_json())).hexdigest()
     context = {"search": search, "digest": digest, "fit": summary.fit, "tradeoff": tradeoff(summary)}
-    return render_card(f"documents/{kind}.md", **context, **_context(summary))
+    searched = {} if search is None else dict(reproduction_lines({"data": search["data"]}))
+    return render_card(f"documents/{kind}.md", searched=searched, **context, **_context(summary))
 
 
 def _context(summary: Summary) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from fairbound._errors import missing_extra
 from fairbound._escapes import visible
-from fairbound._words import as_level, as_text, count, group_text, p_text
+from fairbound._words import as_level, count, group_text, p_text
 from fairbound.report import numbers, words
 
 PACKAGE = "fairbound.report"
@@ -78,7 +78,7 @@ def template_engine(*, markdown: bool = False) -> Any:
         "pair": words.pair_in_words,
         "sentence": words.sentence,
     }
-    engine.filters |= {"tone": lambda verdict: words.VERDICT_TONES.get(verdict, "plain"), "text": as_text}
+    engine.filters |= {"tone": lambda verdict: words.VERDICT_TONES.get(verdict, "plain")}
     engine.globals |= {"SIGNS": words.SIGNS, "percents": numbers.percent}
     return engine
 
