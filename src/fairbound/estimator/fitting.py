@@ -39,13 +39,7 @@ from fairbound.estimator.models import (
 )
 from fairbound.estimator.monotone import check_slope
 from fairbound.estimator.objectives import Objective, Stakes
-from fairbound.estimator.parameters import (
-    Parameters,
-    ProgressPrinter,
-    class_weights,
-    one_callback,
-    stated_probability,
-)
+from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
 from fairbound.estimator.penalty import penalties
 from fairbound.estimator.quotas import quota_in_words, quota_of
 from fairbound.estimator.reached import group_results, limit_results
@@ -112,7 +106,12 @@ class Fitting:
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
         self.base = fit_scores(params, data, cells, self.encoder, seed, stacklevel=3)
         self.data = data if cells.division is None else data.divide(cells.division)
-        self._weigh_rows(own is None)
+        self.objective = Objective.of(params.objective)
+        self.objective.check(cells.n_labels, params.loss.class_weight)
+        self.loss_weights, self.stakes = self._weighed(self.own.labels, self.data, passes.sum)
+        if self.stakes is not None:
+            self.own = replace(self.own, targets=self.stakes.targets)
+            self.cells = self.own if own is None else self.cells
         self.quota = quota_of(params.select, self.cells)
         if self.base is not None:
             if params.base.correction == "best":
@@ -151,32 +150,15 @@ class Fitting:
         self._add_floors()
         self._add_quota()
 
-    def _weigh_rows(self, alone: bool) -> None:
-        """Set the weights of the rows in the loss, and what they have at stake; `alone` in one process."""
-        self.objective, weighting = Objective.of(self.params.objective), self.params.loss.class_weight
-        self.objective.check(self.cells.n_labels, weighting)
-        self.stakes: Stakes | None = None
-        self.loss_weights, labels = self.data.loss_weights, self.own.labels
+    def _weighed(self, labels: NDArray[np.int64], rows: Data, add: Any) -> tuple[Floats, Stakes | None]:
+        """Return the weights of rows in the loss, and what they have at stake; `add` sums over all processes."""
+        weighting, weights = self.params.loss.class_weight, rows.loss_weights
         if weighting is not None:
-            self.loss_weights = self.loss_weights * class_weights(weighting, self.cells)[labels]
-        if self.objective.has_stakes:
-            given = labels, self.loss_weights, self.data.gains
-            self.stakes = self.objective.stakes(*given, self.cells.n_labels, self.passes.sum)
-            self.loss_weights = self.stakes.weights
-            self.own = replace(self.own, targets=self.stakes.targets)
-            self.cells = self.own if alone else self.cells
-
-    def _judged_rows(self, rows: Data) -> tuple[NDArray[np.int64], Floats]:
-        """Return the targets and the weights of validation rows in the loss, as those of the training rows."""
-        places = {label: place for place, label in enumerate(self.cells.classes)}
-        labels = np.array([places[label] for label in rows.y.tolist()])
-        if self.params.loss.class_weight is not None:
-            return labels, rows.loss_weights * class_weights(self.params.loss.class_weight, self.cells)[labels]
-        if rows.gains is not None:
-            found = self.objective.stakes(labels, rows.loss_weights, rows.gains, self.cells.n_labels, np.asarray)
-            return found.targets, found.weights
-        of_classes = np.bincount(self.own.labels, self.data.loss_weights, self.cells.n_labels).astype(np.float64)
-        return labels, rows.loss_weights * self.objective.factors(of_classes)[labels]
+            weights = weights * class_weights(weighting, self.cells)[labels]
+        if not self.objective.has_stakes:
+            return weights, None
+        stakes = self.objective.stakes(labels, weights, rows.gains, self.cells.n_labels, add)
+        return stakes.weights, stakes
 
     def _add_quota(self) -> None:
         """With `select`, let the threshold follow the quota; it comes after the limits, and is none of them."""
@@ -240,7 +222,10 @@ class Fitting:
         if calibration is None:
             if self.params.training.early_stopping and validation is not None and eval_inputs is not None:
                 present = partial(present_logits, self.problem, eval_inputs)
-                options["judge"] = partial(validation_loss, self.problem, present, *self._judged_rows(validation))
+                labels = np.array([self.cells.classes.index(label) for label in validation.y.tolist()])
+                weights, stakes = self._weighed(labels, validation, np.asarray)
+                targets = labels if stakes is None else stakes.targets
+                options["judge"] = partial(validation_loss, self.problem, present, targets, weights)
             result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
             probability = stated_probability(self.params.margin)
             if probability is not None:

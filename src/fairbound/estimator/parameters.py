@@ -128,9 +128,8 @@ def check_early_stopping(params: Parameters, eval_set: Any) -> None:
         )
     if params.training.early_stopping and not isinstance(params.objective, str):
         raise InputError(
-            "{training.early_stopping=True} chooses the model by what validation rows gain, which an array in "
-            "{objective=} does not say.",
-            "Name the columns of X that have the gains, as in {objective='profit(gain)'}.",
+            "{training.early_stopping=True} needs the gains of validation rows, too.",
+            "Name the columns of X that have them, as in {objective='profit(gain)'}.",
         )
 
 

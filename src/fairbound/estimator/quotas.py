@@ -12,9 +12,6 @@ from fairbound._errors import InputError, bad_value
 from fairbound.fairness import Cells, Quota
 from fairbound.training import Assessment
 
-TIED = 1e-9
-"""Weights whose relative distance is at most this are equal up to rounding."""
-
 
 def read_quota(stated: str | int, n_rows: float = math.inf) -> float:
     """Return the number of rows of a quota, which need not be whole if it is a share."""
@@ -47,7 +44,7 @@ def quota_in_words(quota: Quota, cells: Cells, found: Assessment) -> str:
     wanted, selected = round(quota.share * cells.n_rows, 6), share * cells.n_rows
     said, not_all = f"{selected:,.6g} of {cells.n_rows:,} rows are selected", f"{wanted:,.6g}"
     weights = cells.weights if cells.division is None else np.bincount(cells.division.rows, cells.weights)
-    if np.ptp(weights) > TIED * weights.max():
+    if np.ptp(weights) > 1e-9 * weights.max():
         said, not_all = f"{share:.2%} of the weight of {cells.n_rows:,} rows is selected", f"{quota.share:.2%}"
     said = f"The threshold follows the quota: {said}"
     if selected > wanted - weights.max() / weights.mean() + 1e-9:

@@ -36,7 +36,6 @@ def read_strata(
     if len(earlier) > 1:
         raise InputError(
             "Limits on changed decisions name {columns}, but a fit compares with one column of earlier decisions.",
-            "Name the same column in all of them.",
             columns=listed(earlier),
         )
     found = {}
@@ -54,18 +53,13 @@ def read_strata(
 
 def check_names_of_groups(constraints: tuple[Constraint, ...], groups: Mapping[str, NDArray[Any]]) -> None:
     """Raise an error for a column that would be read as strata, or as earlier decisions, that no limit names."""
-    if not constraints:
-        return
-    named = {f"{WITHIN}{limit.factor}" for limit in constraints} | {f"{FROM}{limit.previous}" for limit in constraints}
-    for name in groups:
+    named = {name for limit in constraints for name in (f"{WITHIN}{limit.factor}", f"{FROM}{limit.previous}")}
+    for name in groups if constraints else ():
         if name.startswith((WITHIN, FROM)) and name not in named:
             raise InputError(
-                "The column {name!r} of groups has a name that begins with {begin!r}, as those of {kind} do, but no "
-                "limit names it.",
+                "The column {name!r} of groups is named like strata or earlier decisions, but no limit names it.",
                 "Give it another name.",
                 name=name,
-                begin=WITHIN if name.startswith(WITHIN) else FROM,
-                kind="strata" if name.startswith(WITHIN) else "earlier decisions",
             )
 
 

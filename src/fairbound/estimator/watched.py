@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 
 from fairbound.estimator.small_groups import SmallGroup, treat_alike
 from fairbound.evaluation import Tally
-from fairbound.fairness import (
-    Combine,
-    Constraint,
-    ConstraintSystem,
-    as_logits,
-    decide,
-    distinct_texts,
-    resolve_measure,
-)
+from fairbound.fairness import Combine, Constraint, ConstraintSystem, as_logits, decide, distinct_texts, resolve_measure
 from fairbound.training import TrainingProblem
 
 
