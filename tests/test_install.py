@@ -104,6 +104,21 @@ def run(tmp_path):
     return call
 
 
+def test_the_wheel_has_every_file_of_the_package():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"][
+        "package-data"
+    ]
+    package = ROOT / "src" / "fairbound"
+    there = {file for file in package.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
+    taken = {
+        file
+        for name, globs in patterns.items()
+        for pattern in globs
+        for file in (ROOT / "src").joinpath(*name.split(".")).glob(pattern)
+    }
+    assert there <= taken
+
+
 CORE = PROJECT["dependencies"]
 CLI = [*CORE, "fairbound[cli]"]
 

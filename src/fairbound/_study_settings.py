@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from importlib.util import find_spec
 from typing import Annotated, Literal
 
 from fairbound._model_settings import Groups, Loss, Margin, Quantity, Training
 from fairbound._settings import IN_PYTHON, Level, Range, Seed, Settings, Share, Shell
 
-KINDS = ("linear", "mlp:16", "boosted")
+KINDS = ("linear", *(["mlp:16"] if find_spec("torch") else []), "boosted")
 """The kinds of candidates that a search trains by default."""
 
 
@@ -76,7 +77,7 @@ class SearchChoices(Settings):
     Parameters
     ----------
     models : sequence of str
-        Kinds of candidates, as the model of a study; by default linear, mlp:16 and boosted.
+        Kinds of candidates, as the model of a study; by default linear, mlp:16 (if torch is installed) and boosted.
     within : str
         How much worse than the baseline an alternative may be: points of accuracy or auc, or log_loss.
     choosing_size : float

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from tests.refusals import refused
@@ -20,6 +21,7 @@ from fairbound import Base, Dataset, Groups, audit, load, load_dataset, make_dis
 from fairbound._errors import ForecastWarning
 from fairbound._json import plain
 from fairbound.cli.program import make_program
+from fairbound.data import read_table
 from fairbound.estimator import TableEncoder
 from fairbound.persistence import ModelFileError
 from fairbound.studies import STUDY_FILES, Study, StudySettings
@@ -57,6 +59,16 @@ def test_held_out_rows_have_the_scores_of_the_model(found):
     alone = audit(part.y, found.after.predict(part.X), part.sensitive, score=score, pos_label=found.positive)
     assert found.summary.held_out.after.scores.to_dict() == alone.to_dict()["scores"]
     assert found.summary.training.after.scores is None  # the model was fitted to them
+
+
+@pytest.mark.parametrize("model", ["linear", "boosted"])
+def test_earlier_decisions_that_a_limit_names_are_no_inputs(data, model):
+    table = {**data.table.show(), "old": data.y, "group": next(iter(data.sensitive.values())), "label": data.y}
+    rows = read_table(pa.table(table), target="label", sensitive="group")
+    found = fairbound.study(rows, "changed <= 40% from old", model=model)
+    assert found.summary.training.limits[0].after.kept
+    assert "old" not in found.after.feature_names_in_
+    assert (found.after.predict(rows.frame()) == found.after.predict(data.frame())).all()
 
 
 def test_a_saved_model_finds_its_columns_in_a_larger_table(found, tmp_path):

@@ -223,10 +223,14 @@ class Objective:
     ) -> Stakes:
         """Return the target and the stake of each row; `add` returns the sum over all processes."""
         if gains is not None:
-            more = gains[:, 1] - gains[:, 0]
-            stakes = weights * np.abs(more)
-            ends = (weights @ end(gains, axis=1) for end in (np.min, np.max))
-            worst, best, total, stake = add(np.array([*ends, weights.sum(), stakes.sum()])).tolist()
+            with np.errstate(over="ignore", invalid="ignore"):
+                more = gains[:, 1] - gains[:, 0]
+                stakes = weights * np.abs(more)
+                ends = (weights @ end(gains, axis=1) for end in (np.min, np.max))
+                sums = add(np.array([*ends, weights.sum(), stakes.sum()]))
+            if not np.isfinite(sums).all():
+                raise InputError("{objective=}: the gains are too large to be added up.", "Give them in another unit.")
+            worst, best, total, stake = sums.tolist()
             if not stake:
                 raise InputError("{objective=}: no decision gains anything in any row.", "Give other gains.")
             worst, best = worst / total, best / total

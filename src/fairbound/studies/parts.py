@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 
 from fairbound._errors import InputError, InputTypeError, LimitWarning
-from fairbound.data import DATASETS, Backend, Dataset, installed_backend
+from fairbound.data import DATASETS, Backend, Dataset, Table, installed_backend
 from fairbound.fairness import Cells, Constraint, ConstraintSystem
 from fairbound.studies.settings import StudySettings
 
@@ -52,16 +51,20 @@ class Part:
 
     @classmethod
     def of(cls, data: Dataset, limits: tuple[Constraint, ...] = ()) -> Part:
-        """Make the table, with the first library that is installed, and the strata that limits name."""
-        table = data.frame(backend=table_backend())
-        strata = {}
+        """Make the table, with the first library that is installed, and the strata that limits name.
+
+        Earlier decisions that limits name are no inputs.
+        """
+        table, strata = data.frame(backend=table_backend()), {}
         if any(limit.within or limit.previous for limit in limits):
             from fairbound.estimator import read_inputs, read_strata
 
             strata = read_strata(limits, read_inputs(table), data.sensitive)
-            frame = nw.from_native(table, eager_only=True)
-            before = {limit.previous for limit in limits} & {*frame.columns}
-            table = frame.drop(*before).to_native() if before else table  # no input of either model
+            earlier = {limit.previous for limit in limits}
+            kept = [column for column in data.table.schema if column.name not in earlier]
+            raw = Table(kept, data.table.columns, data.table.formats)
+            data = data.changed(raw=raw, X=None, feature_names=None)
+            table = data.frame(backend=table_backend())
         return cls(data, table, data.words(), strata)
 
     @cached_property
@@ -159,14 +162,14 @@ def check_limits(rows: Part, settings: StudySettings) -> None:
             warnings.simplefilter("ignore", LimitWarning)  # the fit warns
             cells, _ = settle_small_groups(cells, limits, groups.small, groups.min_size)
     except InputError as error:
-        numbers = known.get(error.facts.get("grouping", ""))
+        problem, numbers = error.problem.template, known.get(error.facts.get("grouping", ""))
         if "count" in error.facts and numbers is not None:
             cuts = {error.facts["grouping"]: middle(numbers)}
-            raise InputError(error.problem.template, BANDS, **error.facts, cuts=cuts) from None
+            raise InputError(problem, BANDS, **error.facts, cuts=cuts) from None
         if settings.confidence is None:
             raise
         # A confidence covers every group, so no group can be left out or merged.
-        raise InputError(error.problem.template, LARGER_GROUPS, **error.facts) from None
+        raise InputError(problem, LARGER_GROUPS, **error.facts) from None
     ConstraintSystem.build(limits, cells)
 
 

@@ -192,7 +192,8 @@ def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
     """Return the bandwidths of the continuation from the present model, from wide to narrow, by factors of at most 3.
 
     At the widest, half of the rows of every cell have a slope.  The narrowest is Silverman's bandwidth of a kernel
-    estimate, 1.06·σ·n^(−1/5), of the group with the widest one: it balances bias and variance of the smoothed rates.
+    estimate, 1.06·σ·n^(−1/5), of the largest group: most decisions are about its rows, and the width of a group of
+    thirty rows would blur them all.
     """
     cells, n_cells = problem.cells, problem.cells.n_cells
     sums = np.zeros((rows.n_segments, 4))  # of ω, ω|t|, ωt and ωt²
@@ -212,7 +213,8 @@ def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
         count, _, first, second = (grouping.membership[:-1] @ by_atom).T
         count = np.maximum(count, 1.0)
         spread = np.sqrt(np.maximum(second / count - np.square(first / count), 0.0))
-        least = max(least, float((SILVERMAN * spread * count**-0.2).max()))
+        largest = int(count.argmax())
+        least = max(least, float(SILVERMAN * spread[largest] * count[largest] ** -0.2))
     least = max(least, NARROWEST)
     widest = max(float(distance.max()) / FIRST_SHARE, least)
     steps = math.ceil(math.log(widest / least) / math.log(FACTOR) - 1e-9)
