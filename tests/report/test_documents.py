@@ -64,8 +64,10 @@ def test_rows_that_a_model_was_fitted_to_have_no_intervals():
         values["held_out"] = None
         for point in values["frontier"]:
             point["held_out"] = None
+        values["training"]["before"] = values["training"]["accuracy"]["before"] = None
     text = to_document(values.summary, "new-jersey")
     assert "none were held out" in text
+    assert re.search(r"^- Accuracy, training rows: [0-9.]+%; best constant", text, re.MULTILINE)
     assert not re.search(r"\| 0\.\d{3} \(", text)
 
 
