@@ -31,13 +31,6 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
     >>> check_weights([1, 2, 0], 3, "sample_weight")
     array([1., 2., 0.])
     """
-    array = check_each_weight(weights, n_rows, name)
-    check_range(float(array[array > 0].min(initial=np.inf)), float(array.max(initial=0.0)), name)
-    return array
-
-
-def check_each_weight(weights: Any, n_rows: int, name: str, first: int = 0) -> Floats:
-    """Return one finite weight of at least 0 for each row; `first` rows came before them, for messages."""
     array = as_numbers(weights, name)
     if array.shape != (n_rows,):
         raise InputError(
@@ -54,7 +47,7 @@ def check_each_weight(weights: Any, n_rows: int, name: str, first: int = 0) -> F
             name=name,
             gaps=len(gaps),
             rows=n_rows,
-            row=first + gaps[0] + 1,
+            row=gaps[0] + 1,
         )
     wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if len(wrong):
@@ -63,8 +56,9 @@ def check_each_weight(weights: Any, n_rows: int, name: str, first: int = 0) -> F
             "Give finite weights of at least 0.",
             name=name,
             value=array[wrong[0]],
-            row=first + wrong[0] + 1,
+            row=wrong[0] + 1,
         )
+    check_range(float(array[array > 0].min(initial=np.inf)), float(array.max(initial=0.0)), name)
     return array
 
 

@@ -435,6 +435,11 @@ def test_columns_without_a_role_are_not_read():
     assert read_table(table, target="y", inputs="a").feature_names == ("a",)
 
 
+def test_numbers_are_no_dates():
+    with refused("'d' of the table has the type int64", "dates= names columns of text"):
+        read_table(pa.table({"d": [20240131, 20240201], "y": [0, 1]}), target="y", dates="d")
+
+
 def test_a_stream_with_two_columns_of_one_name():
     batch = pa.record_batch([pa.array([1, 2])] * 2, names=["a", "a"])
     with refused("Two columns of the stream are named 'a'"):

@@ -168,3 +168,10 @@ def test_what_has_no_strata_is_refused(limit, said):
 def test_texts_are_read_as_they_are_written(text):
     assert str(parse_constraint(text)) == text
     assert parse_constraint(str(parse_constraint(text))) == parse_constraint(text)
+
+
+def test_names_that_are_those_of_strata_are_no_groups_in_silence():
+    X, y, group = rows(600)
+    for name in ("within reach", "from abroad"):
+        with pytest.raises(ValueError, match=f"column '{name}' of groups .*no limit names it. Give it another name"):
+            quick("disparate_impact >= 0.8").fit(X, y, sensitive_features={"group": group, name: y})

@@ -121,3 +121,14 @@ def test_what_cannot_be_explained():
         clf.fit(X, Y, sensitive_features=GROUP).explain(X)
     with pytest.raises(ValueError, match=r"changeable= .*'incom'.*Did you mean 'income'"):
         quick(pos_label="yes").fit(X, Y).explain(X, changeable=["incom"])
+    with pytest.raises(ValueError, match="changeable= needs a table or an array, but X is a list"):
+        quick().fit(X[["income"]].to_numpy(), Y == "yes").explain([[0.0], [1.0]], changeable=[0])
+
+
+def test_no_change_makes_a_value_missing_and_a_number_stands_for_its_column():
+    table = X.assign(town=np.where(np.arange(N) % 3, X["town"], None))
+    clf = quick(pos_label="yes").fit(table, Y)
+    by_name, by_number = (clf.explain(table[:60], changeable=each).changes for each in (["income", "town"], [0, 1]))
+    assert any(each is not None and each.column == "town" for each in by_name)
+    assert all(each is None or each.value is not None for each in by_name)
+    assert [each and each.cost for each in by_number] == [each and each.cost for each in by_name]

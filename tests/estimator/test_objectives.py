@@ -147,3 +147,26 @@ def test_two_statements_about_the_weight_of_an_error_are_refused():
     X, y, _ = rows()
     with pytest.raises(ValueError, match="each says what an error weighs"):
         quick((), objective="balanced_accuracy", loss=Loss(class_weight="balanced")).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "how", [{"objective": "cost(false_positive=1, false_negative=20)"}, {"loss": Loss(class_weight={1: 20.0})}]
+)
+def test_early_stopping_judges_by_what_validation_rows_have_at_stake(how):
+    """By its loss without stakes, the best model on them is the one before the first step, which selects nobody."""
+    X, y, _ = rows(900)
+    X, others = X.drop(columns="gain"), (rows(900, seed=1)[0].drop(columns="gain"), rows(900, seed=1)[1])
+    shares = []
+    for early in (False, True):
+        clf = quick((), training__early_stopping=early, **how).fit(X, y, eval_set=others)
+        shares.append(clf.predict(X).mean())
+    assert shares == pytest.approx([0.87, 0.87], abs=0.03)
+
+
+def test_early_stopping_takes_gains_from_columns():
+    X, y, _ = rows()
+    others = rows(seed=1)
+    clf = quick((), objective="profit(gain)", training__early_stopping=True).fit(X, y, eval_set=others[:2])
+    assert clf.result_.reached.gain > 1.0
+    with pytest.raises(ValueError, match=r"early_stopping=True.*the gains of validation rows.*profit\(gain\)"):
+        quick((), objective=X["gain"], training__early_stopping=True).fit(X, y, eval_set=others[:2])

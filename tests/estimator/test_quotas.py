@@ -88,6 +88,7 @@ def test_a_quota_has_weights_folders_and_a_forecast_of_the_limits_only(tmp_path)
     decided = clf.predict(X)
     share = np.average(decided, weights=weight)
     assert 0.2 - 2 * weight.max() / weight.sum() <= share <= 0.2 + 1e-9
+    assert f"{share:.2%} of the weight of 1,500 rows is selected. On" in clf.result_.notes[-1]
     assert [each.limit for each in clf.result_.forecast.limits] == ["demographic_parity <= 0.05"]
     clf.save(tmp_path / "model")
     again = load(tmp_path / "model")

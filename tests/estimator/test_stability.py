@@ -32,6 +32,12 @@ def test_few_decisions_change_overall():
     assert (clf.predict(X.drop(columns="old")) == decided).all()
 
 
+def test_a_fit_is_compared_with_one_column_of_decisions():
+    X, y, _ = rows()
+    with pytest.raises(ValueError, match="name 'old', 'older', but a fit compares with one column"):
+        quick(["changed <= 4% from old", "changed <= 4% from older"]).fit(X.assign(older=0), y)
+
+
 def test_few_decisions_change_in_each_group_and_overall():
     X, y, group = rows()
     limits = ["changed <= 8% from old", "changed[overall] <= 6% from old", "disparate_impact >= 0.55"]

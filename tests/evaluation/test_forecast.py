@@ -172,3 +172,11 @@ def test_words_of_a_forecast():
     assert "20%" in lines[2]
     assert Forecast(reason="too few rows.").lines() == ["No forecast for new rows: too few rows."]
     assert Forecast().lines() == []
+
+
+def test_a_margin_of_a_ratio_leaves_out_groups_of_whom_nobody_is_selected():
+    y, group, decided = rows()
+    found, _ = distribution(["disparate_impact >= 0.8"], y, group, np.where(group == "c", 0, decided))
+    margin = found.margins(np.full(found.system.n_rows, 0.05))[0]
+    least, most = 0.05 / max(found.rates[:2]), 0.05 / min(found.rates[:2])
+    assert (margin.least, margin.most) == pytest.approx((least, most))

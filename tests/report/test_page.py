@@ -261,6 +261,12 @@ def test_tightening_a_bound_that_the_model_exceeds_costs_nothing(bound, says):
     assert says in Reader(to_html(summary)).text
 
 
+def test_an_interval_that_begins_at_zero_is_within_the_picture():
+    with edited(law_summary()) as values:
+        values["frontier"][0]["held_out"]["lower"] = 0.0
+    assert tradeoff(values.summary).figure.x.low < 0.0
+
+
 def test_the_models_that_were_tested_on_calibration_rows():
     assert "How the model was chosen" not in to_html(law_summary())
     trials = [

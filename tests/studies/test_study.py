@@ -398,3 +398,27 @@ def test_a_forecast_is_no_error_where_warnings_are():
         with collected_warnings() as texts:
             warned()
     assert texts == []
+
+
+def test_a_study_counts_strata_and_leaves_out_columns_of_limits_as_its_fits_do(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 800
+    x, group, grade = rng.normal(size=n), rng.choice(["a", "b"], n), rng.choice(["low", "below"], n)  # both end alike
+    y = (x + 0.8 * (grade == "low") + 0.4 * (group == "a") + rng.normal(size=n) > 0.5).astype(int)
+    lines = [
+        "x,group,grade,old,gain,y",
+        *(f"{a},{b},{c},{int(a > 0)},{3 * d - 1},{d}" for a, b, c, d in zip(x, group, grade, y, strict=True)),
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    rows = fairbound.read_table(tmp_path / "rows.csv", target="y", sensitive="group")
+    limits = [
+        "disparate_impact >= 0.9 within grade",
+        "demographic_parity <= 0.2 against b within grade",
+        "selection_rate[a] <= 0.9 within grade",
+        "changed <= 40% from old",
+    ]
+    found = fairbound.study(rows, limits, objective="profit(gain)")
+    for limit, counted in zip(found.result.limits, found.summary.training.limits, strict=True):
+        assert counted.after.value == pytest.approx(limit.reached, abs=1e-12)
+        assert counted.after.kept
+    assert found.before.encoded_names_ == found.after.encoded_names_ == ["x", "grade=below", "grade=low"]

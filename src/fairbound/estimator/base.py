@@ -17,14 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairbound._errors import InputError, InputTypeError, Message, message_of
 from fairbound.estimator.base_columns import CodedColumns, Columns
-from fairbound.estimator.base_kinds import (
-    gives_probabilities,
-    has_scores,
-    is_a,
-    named_base,
-    no_scores,
-    weight_argument,
-)
+from fairbound.estimator.base_kinds import gives_probabilities, has_scores, is_a, named_base, no_scores, weight_argument
 
 Floats = NDArray[np.float64]
 

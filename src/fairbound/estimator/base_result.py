@@ -22,6 +22,7 @@ class FormResult:
     correction : str
         Its name, a value of `Base(correction=...)`.
     accuracy : float
+        With an objective such as a cost: the share of what is at stake that is won.
     reached : tuple of float
         The measure of each limit.
     value : float

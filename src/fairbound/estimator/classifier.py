@@ -88,10 +88,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
     select : str or int, optional
-        A quota: select this share of the training rows, such as "10%", or this number of them, such as 100.  The
-        threshold on the probability, `threshold_`, follows it exactly, and limits are kept by the selected.  Rows of
-        equal score at the threshold are left out, and `result_` says so.  `predict(X, select=100)` selects from another
-        batch of rows.
+        A quota: select this share of the training rows, such as "10%", or this number of them, such as 100.  If rows
+        have weights, it is that share of the weight.  The threshold on the probability, `threshold_`, follows it
+        exactly, and limits are kept by the selected.  Rows of equal score at the threshold are left out, and `result_`
+        says so.  `predict(X, select=100)` selects from another batch of rows.
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from fairbound._errors import InputError
+from fairbound.data import is_missing
 from fairbound.estimator.base import BaseModel
 from fairbound.estimator.base_columns import EncodedColumns
 from fairbound.estimator.base_kinds import is_a, named_base
@@ -182,16 +183,19 @@ def cheapest_changes(
         The columns that may be changed.
     encoder : transformer, or None
     """
+    if not (isinstance(X, np.ndarray) or nw.dependencies.is_into_dataframe(X)):
+        raise InputError("{changeable=} needs a table or an array, but X is a {kind}.", kind=type(X).__name__)
     whole, before = read_inputs(X), decide(X)
     best: list[TurningChange | None] = [None] * whole.n_rows
     for column in changeable:
         place = whole.position(column, "changeable=")
         values = _values(X, place)
         kinds = encoder.columns_ if isinstance(encoder, TableEncoder) else ()
-        kind = next((each for each in kinds if inputs.names is not None and each.name == column), None)
+        name = None if whole.names is None else whole.names[place]
+        kind = next((each for each in kinds if inputs.names is not None and each.name == name), None)
         if isinstance(kind, CategoryColumn) or (kind is None and not whole.is_numeric(place)):
             _, rows, numbers = np.unique(values.astype(str), return_index=True, return_inverse=True)
-            scale = 0.0
+            rows, scale = rows[~is_missing(values[rows])], 0.0
         else:
             numbers = values.astype(np.float64)
             scale = getattr(kind, "scale", 0.0) or float(np.nanstd(numbers)) or 1.0

@@ -39,13 +39,7 @@ from fairbound.estimator.models import (
 )
 from fairbound.estimator.monotone import check_slope
 from fairbound.estimator.objectives import Objective, Stakes
-from fairbound.estimator.parameters import (
-    Parameters,
-    ProgressPrinter,
-    class_weights,
-    one_callback,
-    stated_probability,
-)
+from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
 from fairbound.estimator.penalty import penalties
 from fairbound.estimator.quotas import quota_in_words, quota_of
 from fairbound.estimator.reached import group_results, limit_results
@@ -111,13 +105,22 @@ class Fitting:
         self.input_names = encoded_names(self.encoder, data.inputs, self.Z.shape[1])
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
         self.base = fit_scores(params, data, cells, self.encoder, seed, stacklevel=3)
+        self.data = data if cells.division is None else data.divide(cells.division)
+        self.objective = Objective.of(params.objective)
+        self.objective.check(cells.n_labels, params.loss.class_weight)
+        self.loss_weights, self.stakes = self._weighed(self.own.labels, self.data, passes.sum)
+        if self.stakes is not None:
+            self.own = replace(self.own, targets=self.stakes.targets)
+            self.cells = self.own if own is None else self.cells
+        self.quota = quota_of(params.select, self.cells)
         if self.base is not None:
             if params.base.correction == "best":
-                self.base = choose_form(params, self.base, self.Z, cells, self.constraints, data.loss_weights)
+                given = self.cells, self.constraints, self.loss_weights, self.quota
+                self.base = choose_form(params, self.base, self.Z, *given)
             self.Z = self.base.join(self.Z)
             self.input_names = self.base.names(self.input_names, cells.classes)
         if cells.division is not None:
-            self.Z, self.data = self.Z[cells.division.rows], data.divide(cells.division)
+            self.Z = self.Z[cells.division.rows]
         self.n_inputs = self.Z.shape[1]
         self._known: tuple[bytes, Floats, NDArray[np.int64]] | None = None  # parameters, logits, decisions
         self.generator = new_generator(params, seed)
@@ -135,18 +138,6 @@ class Fitting:
             )
         )
         self.Z = model_inputs(self.model, self.Z)
-        self.loss_weights = self.data.loss_weights
-        if params.loss.class_weight is not None:
-            self.loss_weights = self.loss_weights * class_weights(params.loss.class_weight, cells)[self.own.labels]
-        self.objective = Objective.of(params.objective)
-        self.objective.check(cells.n_labels, params.loss.class_weight)
-        self.stakes: Stakes | None = None
-        if self.objective.has_stakes:
-            given = self.own.labels, self.data.loss_weights, self.data.gains
-            self.stakes = self.objective.stakes(*given, cells.n_labels, passes.sum)
-            self.loss_weights = self.stakes.weights
-            self.own = replace(self.own, targets=self.stakes.targets)
-            self.cells = self.own if own is None else self.cells
         self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
         if processes is not None:
             use_double(self.model)  # in single precision the sums would depend on how the rows are divided
@@ -159,9 +150,18 @@ class Fitting:
         self._add_floors()
         self._add_quota()
 
+    def _weighed(self, labels: NDArray[np.int64], rows: Data, add: Any) -> tuple[Floats, Stakes | None]:
+        """Return the weights of rows in the loss, and what they have at stake; `add` sums over all processes."""
+        weighting, weights = self.params.loss.class_weight, rows.loss_weights
+        if weighting is not None:
+            weights = weights * class_weights(weighting, self.cells)[labels]
+        if not self.objective.has_stakes:
+            return weights, None
+        stakes = self.objective.stakes(labels, weights, rows.gains, self.cells.n_labels, add)
+        return stakes.weights, stakes
+
     def _add_quota(self) -> None:
         """With `select`, let the threshold follow the quota; it comes after the limits, and is none of them."""
-        self.quota = quota_of(self.params.select, self.cells)
         if self.quota is not None:
             free = self._pose(())
             fit(free, **self.rows, effort=self._effort(), generator=self.generator)
@@ -221,9 +221,11 @@ class Fitting:
         choice, calibrated = None, None
         if calibration is None:
             if self.params.training.early_stopping and validation is not None and eval_inputs is not None:
-                options["judge"] = partial(
-                    validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
-                )
+                present = partial(present_logits, self.problem, eval_inputs)
+                labels = np.array([self.cells.classes.index(label) for label in validation.y.tolist()])
+                weights, stakes = self._weighed(labels, validation, np.asarray)
+                targets = labels if stakes is None else stakes.targets
+                options["judge"] = partial(validation_loss, self.problem, present, targets, weights)
             result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
             probability = stated_probability(self.params.margin)
             if probability is not None:

@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError
 from fairbound._words import lookup
-from fairbound.fairness import (
-    RATES,
-    Cells,
-    Constraint,
-    evaluate,
-    group_sums,
-    rate_limit,
-)
+from fairbound.fairness import RATES, Cells, Constraint, evaluate, group_sums, rate_limit
 
 LIFTED = "selection_rate"
 """The rate that must not fall, if `no_group_worse` names no other."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,8 @@ from fairbound.estimator.correction import led_by_error
 from fairbound.estimator.models import starting_linear
 from fairbound.estimator.penalty import penalties
 from fairbound.estimator.unseen import Outlook
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
-from fairbound.training import TrainingProblem
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, Quota, decide, decision_indicators
+from fairbound.training import TrainingProblem, probability_at
 
 if TYPE_CHECKING:
     from fairbound.estimator.parameters import Parameters
@@ -43,6 +44,7 @@ def choose_form(
     cells: Cells,
     constraints: Sequence[Constraint],
     weights: Floats,
+    quota: Quota | None = None,
 ) -> BaseScores:
     """Return the base with the inputs that do best on rows left out, and with the record of all forms.
 
@@ -56,23 +58,30 @@ def choose_form(
     cells : Cells
     constraints : sequence of Constraint
     weights : array of shape (n,)
-        The weights of the rows in the loss.
+        The weights of the rows in the loss; with an objective, their stakes.
+    quota : Quota, optional
+        Sets the threshold.
     """
     effort = replace(led_by_error(params.training), epochs=0)
     n_scores, threshold = base.training.shape[1], float(params.threshold)
     forms, records, rights = [base.with_inputs(form) for form in FORMS], [], []
+    targets = cells.labels if cells.targets is None else cells.targets
     for name, each in zip(FORMS, forms, strict=True):
         inputs = each.join(Z)
         model = starting_linear(inputs.shape[1], cells.n_labels, n_scores)
         penalty = penalties(params.loss.l2, model, inputs.shape[1], each, constraints, cells)
-        problem = TrainingProblem(
-            model, params.loss.function, constraints, cells, regularizers=penalty, threshold=threshold
-        )
+        posed = partial(TrainingProblem, model, params.loss.function, constraints, cells, regularizers=penalty)
+        problem, limits = posed(threshold=threshold), tuple(constraints)
+        if quota is not None:  # the model is still the base alone
+            problem = posed(threshold=probability_at(problem, inputs, quota.share))
+            limits += (quota,)
         outlook = Outlook(problem, inputs, weights, problem.current(), effort=effort)
-        decided = outlook.left_out(outlook.series(), [constraints])[0]
-        system = problem.system
-        alone, found = (_judge(chosen, system, weights) for chosen in (decide(base.training, threshold), decided))
-        rights.append(decided == cells.labels)
+        decided = outlook.left_out(outlook.series(), [limits])[0]
+        alone, found = (
+            _judge(chosen, problem.system, targets, weights)
+            for chosen in (decide(base.training, problem.threshold), decided)
+        )
+        rights.append(decided == targets)
         value = found.accuracy
         if alone.excess > max(found.excess, 0.0):  # else no line leads from the base to the limits
             value += (alone.accuracy - value) * found.excess / (found.excess - alone.excess)
@@ -92,12 +101,14 @@ class _Judged(NamedTuple):
     measured: tuple[float, ...]
 
 
-def _judge(decided: NDArray[np.int64], system: ConstraintSystem, weights: Floats) -> _Judged:
+def _judge(
+    decided: NDArray[np.int64], system: ConstraintSystem, targets: NDArray[np.int64], weights: Floats
+) -> _Judged:
     """Return the accuracy of decisions, their worst excess over a limit (negative if there is room), and measures."""
     cells = system.cells
     counts = cells.sums(decision_indicators(decided, cells.outcomes))
     smoothed = np.zeros((len(system.surrogates), len(counts), len(cells.outcomes)))  # only decisions are compared
     found = system.judge(smoothed, counts)
     excess = np.maximum(found.exact - system.upper, system.lower - found.exact)
-    right = decided == cells.labels
+    right = decided == targets
     return _Judged(float(np.average(right, weights=weights)), float(excess.max()), tuple(found.measured))

@@ -210,7 +210,7 @@ class Objective:
         if self.name == "cost":
             return np.array(self.costs)
         if self.name == "balanced_accuracy":
-            return float(class_weights.sum()) / (len(class_weights) * class_weights)
+            return float(class_weights.sum()) / (len(class_weights) * np.maximum(class_weights, 1e-12))
         return np.ones(len(class_weights))
 
     def stakes(

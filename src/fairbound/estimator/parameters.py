@@ -126,6 +126,11 @@ def check_early_stopping(params: Parameters, eval_set: Any) -> None:
             "{training.early_stopping=True} chooses the model by its loss on validation rows.",
             "Give them to fit, {eval_set=}(X, y, groups).",
         )
+    if params.training.early_stopping and not isinstance(params.objective, str):
+        raise InputError(
+            "{training.early_stopping=True} needs the gains of validation rows, too.",
+            "Name the columns of X that have them, as in {objective='profit(gain)'}.",
+        )
 
 
 def settled_seed(stated: Any, passes: Passes) -> Any:

@@ -25,9 +25,7 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, LimitWarning, Message
 from fairbound.estimator.base import BaseModel
 from fairbound.estimator.base_kinds import named_base
-from fairbound.estimator.cross_fitting import (
-    CrossFitting,
-)
+from fairbound.estimator.cross_fitting import CrossFitting
 from fairbound.estimator.groups import needed_labels
 from fairbound.estimator.inputs import Inputs
 from fairbound.fairness import Cells, Constraint

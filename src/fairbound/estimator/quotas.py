@@ -39,14 +39,18 @@ def quota_of(stated: Any, cells: Cells) -> Quota | None:
 
 
 def quota_in_words(quota: Quota, cells: Cells, found: Assessment) -> str:
-    """Return how many rows are selected, and how many were left out because their scores are equal."""
+    """Return how many rows, or how much of their weight, is selected, and what was left out because of equal scores."""
     share = float(found.counts[:, 0].sum() / cells.totals.sum())
     wanted, selected = round(quota.share * cells.n_rows, 6), share * cells.n_rows
-    said = f"The threshold follows the quota: {selected:,.6g} of {cells.n_rows:,} rows are selected"
-    if selected > wanted - 1.0 + 1e-9:
+    said, not_all = f"{selected:,.6g} of {cells.n_rows:,} rows are selected", f"{wanted:,.6g}"
+    weights = cells.weights if cells.division is None else np.bincount(cells.division.rows, cells.weights)
+    if np.ptp(weights) > 1e-9 * weights.max():
+        said, not_all = f"{share:.2%} of the weight of {cells.n_rows:,} rows is selected", f"{quota.share:.2%}"
+    said = f"The threshold follows the quota: {said}"
+    if selected > wanted - weights.max() / weights.mean() + 1e-9:
         return f"{said}. On other rows it selects as many as lie above it."
     return (
-        f"{said}, not {wanted:,.6g}, because the next rows have equal scores, and a threshold cannot divide them; "
+        f"{said}, not {not_all}, because the next rows have equal scores, and a threshold cannot divide them; "
         "predict with select= takes the first of them."
     )
 

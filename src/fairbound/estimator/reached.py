@@ -8,13 +8,7 @@ from dataclasses import dataclass
 
 from fairbound._json import Number
 from fairbound.fairness import RATES, Cells, Quota, evaluate, group_sums
-from fairbound.training import (
-    Assessment,
-    GapSums,
-    TrainingResult,
-    loss_price,
-    surrogate_gaps,
-)
+from fairbound.training import Assessment, GapSums, TrainingResult, loss_price, surrogate_gaps
 
 SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 

@@ -23,12 +23,7 @@ from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.messages import OPTIMALITY
 from fairbound.estimator.objectives import Reached
-from fairbound.estimator.reached import (
-    SHOWN_RATES,
-    GroupResult,
-    LimitResult,
-    TrialResult,
-)
+from fairbound.estimator.reached import SHOWN_RATES, GroupResult, LimitResult, TrialResult
 from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate, Forecast, MarginResult
 from fairbound.training import PHASES, FitRecord

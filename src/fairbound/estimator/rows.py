@@ -17,7 +17,7 @@ from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
-from fairbound.estimator.strata import places_before, read_strata
+from fairbound.estimator.strata import check_names_of_groups, places_before, read_strata
 from fairbound.estimator.targets import read_labels, read_weights
 from fairbound.fairness import Constraint, Division
 
@@ -82,7 +82,7 @@ def read_data(
 ) -> Data:
     """Read the rows of a fit; remove those that count neither in the loss nor in a limit.
 
-    With `further`, the rows are not trained on, so they need no gains.
+    With `further`, the rows are not trained on, so they need no gains, unless early stopping judges by them.
     """
     name = type(params).__name__
     labels = read_labels(y, inputs.n_rows, name)
@@ -123,7 +123,7 @@ def read_data(
         base_weights,
         np.arange(inputs.n_rows),
         scores,
-        None if further else objective.read_gains(inputs),
+        None if further and not params.training.early_stopping else objective.read_gains(inputs),
     )
     counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
     if len(counted) == inputs.n_rows:
@@ -244,5 +244,6 @@ def _read_groups(
     groups = read_groups(inputs.named_values(columns), inputs.n_rows) if columns else {}
     if sensitive_features is not None:
         groups |= read_groups(sensitive_features, inputs.n_rows)
+    check_names_of_groups(params.constraints, groups)
     groups = name_missing(groups) if params.groups.missing == "group" else groups
     return groups | read_strata(params.constraints, inputs, groups) or None

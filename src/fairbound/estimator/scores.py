@@ -16,13 +16,7 @@ from fairbound.estimator.base_kinds import check_base
 from fairbound.estimator.base_result import BaseResult, FormResult
 from fairbound.estimator.chosen_encoder import fitted_encoder
 from fairbound.estimator.correction import orient_scores, score_names
-from fairbound.estimator.cross_fitting import (
-    FittedBase,
-    check_classes,
-    check_spread,
-    cross_fit,
-    is_prefit,
-)
+from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit, is_prefit
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, dense, read_inputs
 from fairbound.estimator.models import starting_linear

@@ -24,14 +24,7 @@ from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.targets import read_labels, read_weights, warn_if_guessed
 from fairbound.estimator.watched import Watched
 from fairbound.evaluation import match_decisions
-from fairbound.fairness import (
-    Combine,
-    Constraint,
-    Measure,
-    false_negative_rate,
-    false_positive_rate,
-    resolve_measure,
-)
+from fairbound.fairness import Combine, Constraint, Measure, false_negative_rate, false_positive_rate, resolve_measure
 
 
 class FairnessScorer(BaseEstimator):

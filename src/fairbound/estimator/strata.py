@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import Message, bad_value
+from fairbound._errors import InputError, Message, bad_value
+from fairbound._words import listed
 from fairbound.data import as_word, into_bands, is_missing
 from fairbound.estimator.inputs import Inputs
 from fairbound.fairness import FROM, WITHIN, Constraint
@@ -31,6 +32,12 @@ def read_strata(
     constraints: tuple[Constraint, ...], inputs: Inputs, groups: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of strata, and of earlier decisions, that the limits name and the groups do not have yet."""
+    earlier = dict.fromkeys(limit.previous for limit in constraints if limit.previous is not None)
+    if len(earlier) > 1:
+        raise InputError(
+            "Limits on changed decisions name {columns}, but a fit compares with one column of earlier decisions.",
+            columns=listed(earlier),
+        )
     found = {}
     for limit in constraints:
         before = f"{FROM}{limit.previous}"
@@ -42,6 +49,18 @@ def read_strata(
             parts = [_levels(each, limit, inputs, groups) for each in limit.within]
             found[name] = parts[0] if len(parts) == 1 else _joined(parts)
     return found
+
+
+def check_names_of_groups(constraints: tuple[Constraint, ...], groups: Mapping[str, NDArray[Any]]) -> None:
+    """Raise an error for a column that would be read as strata, or as earlier decisions, that no limit names."""
+    named = {name for limit in constraints for name in (f"{WITHIN}{limit.factor}", f"{FROM}{limit.previous}")}
+    for name in groups if constraints else ():
+        if name.startswith((WITHIN, FROM)) and name not in named:
+            raise InputError(
+                "The column {name!r} of groups is named like strata or earlier decisions, but no limit names it.",
+                "Give it another name.",
+                name=name,
+            )
 
 
 def _levels(factor: str, limit: Constraint, inputs: Inputs, groups: Mapping[str, NDArray[Any]]) -> NDArray[Any]:

@@ -21,14 +21,7 @@ from numpy.typing import NDArray
 from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
-from fairbound.training import (
-    Assessment,
-    Effort,
-    FitSeries,
-    TrainingProblem,
-    TrainingResult,
-    on_rows,
-)
+from fairbound.training import Assessment, Effort, FitSeries, TrainingProblem, TrainingResult, on_rows
 
 Decisions = NDArray[np.int64]
 

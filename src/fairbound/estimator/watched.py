@@ -13,18 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.estimator.rows import Data
 from fairbound.estimator.small_groups import SmallGroup, treat_alike
 from fairbound.evaluation import Tally
-from fairbound.fairness import (
-    Combine,
-    Constraint,
-    ConstraintSystem,
-    as_logits,
-    decide,
-    distinct_texts,
-    resolve_measure,
-)
+from fairbound.fairness import Combine, Constraint, ConstraintSystem, as_logits, decide, distinct_texts, resolve_measure
 from fairbound.training import TrainingProblem
 
 
@@ -97,13 +88,15 @@ def _comparable(limit: Constraint, tally: Tally) -> bool:
 
 
 def validation_loss(
-    problem: TrainingProblem, logits: Callable[[], NDArray[Any]], data: Data, w: NDArray[np.float64]
+    problem: TrainingProblem,
+    logits: Callable[[], NDArray[Any]],
+    targets: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    w: NDArray[np.float64],
 ) -> float:
     """Return the mean loss on validation rows at a point; `logits` are those of the problem's model there."""
     problem.assign(w)
-    places = {label: place for place, label in enumerate(problem.cells.classes)}
-    labels = np.array([places[label] for label in data.y.tolist()])
-    return float(np.average(problem.loss.values(logits(), labels).astype(np.float64), weights=data.loss_weights))
+    return float(np.average(problem.loss.values(logits(), targets).astype(np.float64), weights=weights))
 
 
 def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> NDArray[Any]:

@@ -274,7 +274,8 @@ class RateDistribution:
             margins = reserve[rows]
             if resolve_measure(constraint.measure).comparison == "ratio":
                 compared = np.array([self.rates[int(np.argmax(A[row]))] for row in rows])
-                margins = margins / np.clip(compared, 1e-12, None)
+                some = compared > 0  # a ratio to a rate of 0 has no unit
+                margins = margins[some] / compared[some] if some.any() else np.zeros(1)
             found.append(LimitMargin(str(replace(constraint, reserve=())), float(margins.min()), float(margins.max())))
         return tuple(found)
 

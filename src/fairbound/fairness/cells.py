@@ -66,12 +66,15 @@ class Grouping:
     within : str
         The factor within whose strata groups are compared.  A group is then that of a column in one stratum, a tuple
         (group, stratum).  Empty if all groups are compared.
+    parts : tuple of pairs
+        The group of the column and the stratum of each group, where `groups` have texts in place of tuples.
     """
 
     name: str
     groups: tuple[Hashable, ...]
     membership: Floats = field(repr=False)
     within: str = ""
+    parts: tuple[tuple[Hashable, Hashable], ...] = ()
 
     @property
     def column(self) -> str:
@@ -80,14 +83,19 @@ class Grouping:
 
     def stratum(self, place: int) -> Hashable:
         """Return the stratum of a group; groups of the same stratum are compared."""
-        return self.groups[place][-1] if self.within else None  # type: ignore[index]  # a tuple
+        return self.divided[place][1] if self.within else None
+
+    @property
+    def divided(self) -> tuple[tuple[Hashable, Hashable], ...]:
+        """Return the group of the column and the stratum of each group of a factor."""
+        whole: Any = self.groups
+        return self.parts or tuple((each[:-1] if len(each) > 2 else each[0], each[-1]) for each in whole)
 
     def places(self, group: Hashable) -> list[int]:
         """Return the indices of a group, one for each stratum that has it; raise an error if there is none."""
         if not self.within:
             return [self.position(group)]
-        own = [each[:-1] if len(each) > 2 else each[0] for each in self.groups]  # type: ignore[index,arg-type]
-        found = [place for place, each in enumerate(own) if find_value(group, [each]) is not None]
+        found = [place for place, (own, _) in enumerate(self.divided) if find_value(group, [own]) is not None]
         return found or [self.position(group)]
 
     def find(self, group: Hashable) -> int | None:
@@ -119,7 +127,10 @@ class Grouping:
         """Return a grouping that has only this group, and everyone."""
         places = self.places(group)
         return replace(
-            self, groups=tuple(self.groups[each] for each in places), membership=self.membership[[*places, -1]]
+            self,
+            groups=tuple(self.groups[each] for each in places),
+            membership=self.membership[[*places, -1]],
+            parts=tuple(self.parts[each] for each in places) if self.parts else (),
         )
 
     def without(self, positions: Sequence[int], *, merged: Hashable | None = None) -> Grouping:

@@ -41,9 +41,13 @@ class Scale:
 
     @classmethod
     def around(cls, values: Iterable[Value], title: str = "", form: str = "g", room: float = 0.06) -> Scale:
-        """Return the scale that has all values, and some room beyond them."""
+        """Return the scale that has all values, and some room beyond them.
+
+        >>> Scale.around([1e17]).ticks()[0] < 1e17
+        True
+        """
         known = [value for value in values if value is not None and math.isfinite(value)] or [0.0, 1.0]
-        spare = room * (max(known) - min(known)) or 0.01
+        spare = room * (max(known) - min(known)) or 0.01 * max(1.0, abs(max(known)))
         return cls(min(known) - spare, max(known) + spare, title, form)
 
     @classmethod

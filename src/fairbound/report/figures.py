@@ -29,7 +29,7 @@ def frontier_picture(summary: Summary, chosen: int) -> Chart:
     if summary.held_out is not None:
         parts["held-out"] = [point.held_out for point in points if point.held_out is not None]
     paths, free = [], []
-    x, y = [point.bound for point in points], list[float | None]()
+    x, y = list[float | None](point.bound for point in points), list[float | None]()
     for name, found in parts.items():
         held = name == "held-out"
         accuracies = [each.accuracy for each in found]
@@ -44,7 +44,7 @@ def frontier_picture(summary: Summary, chosen: int) -> Chart:
         symbol = "diamond" if held else "circle"
         values, up = [each.value for each in found], [each.value for each in accuracies]
         paths.append(Series(name=f"{name} rows", x=values, y=up, symbol=symbol, tips=tips, **look, **ends))
-        x += [end for each in found for end in ((each.value, each.lower, each.upper) if held else (each.value,)) if end]
+        x += [end for each in found for end in ((each.value, each.lower, each.upper) if held else (each.value,))]
         y += [end for each in accuracies for end in ((each.value, each.lower, each.upper) if held else (each.value,))]
         part = summary.parts[name]
         before, accuracy = part.limits[0].before, part.accuracy.before

@@ -97,7 +97,8 @@ def importances(found: Mapping[str, float], rows: str) -> ModelInputs:
 
 def _spread(classifier: ConstrainedClassifier, training: Part) -> NDArray[np.float64]:
     """Return the standard deviation of each encoded column over the training rows of all processes."""
-    Z, processes = classifier.encoder_.transform(training.inputs), training.data.processes
+    inputs = training.inputs.without(classifier.left_columns_)
+    Z, processes = classifier.encoder_.transform(inputs), training.data.processes
 
     def mean_of(function: Callable[[Floats], Floats]) -> Floats:
         found = sum(function(Z[rows]).sum(axis=0) for rows in training.inputs.blocks())

@@ -21,7 +21,7 @@ from fairbound.evaluation import (
     overall_accuracy,
     rate_name,
 )
-from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, as_constraints, resolve_measure
+from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, Grouping, as_constraints, resolve_measure
 from fairbound.studies.summary import (
     Accuracies,
     LimitFacts,
@@ -272,10 +272,17 @@ class Counting:
 
         def in_words(cells: Cells) -> Cells:
             cells = cells if self.settle is None else self.settle(cells)
-            groupings = (replace(each, groups=tuple(map(as_text, each.groups))) for each in cells.groupings)
-            return replace(cells, classes=tuple(map(as_text, cells.classes)), groupings=tuple(groupings))
+            groupings = tuple(_in_words(each) for each in cells.groupings)
+            return replace(cells, classes=tuple(map(as_text, cells.classes)), groupings=groupings)
 
         return replace(found, powers=tuple((in_words(cells), sums) for cells, sums in found.powers))
+
+
+def _in_words(grouping: Grouping) -> Grouping:
+    """Return a grouping whose groups, and the strata of a factor, are text."""
+    divided = grouping.divided if grouping.within else ()
+    parts = tuple((as_text(group), as_text(stratum)) for group, stratum in divided)
+    return replace(grouping, groups=tuple(map(as_text, grouping.groups)), parts=parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,13 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.fairness import (
-    Cells,
-    ConstraintSystem,
-    LimitValues,
-    decide,
-    outcome_indicators,
-)
+from fairbound.fairness import Cells, ConstraintSystem, LimitValues, decide, outcome_indicators
 from fairbound.training.chunks import Floats
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows

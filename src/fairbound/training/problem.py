@@ -238,12 +238,10 @@ class TrainingProblem:
         value, _ = self.regularize(loss_rows, sweep)
         return sweep.objective + value, self.constraint_values(rate_rows, rate_sweep)
 
-    def constraint_values(self, rows: Rows, sweep: Sweep, *, exact: bool = False) -> Floats:
-        """Return c from a sweep or, with `exact`, c̄ from its decisions."""
+    def constraint_values(self, rows: Rows, sweep: Sweep) -> Floats:
+        """Return c from a sweep."""
         if not self.system.surrogates:
             return np.zeros(0)
-        if exact:
-            return self.system.exact(self.exact(rows, sweep))
         return self.system.values(cell_sums(sweep.sums[: len(self.system.surrogates)], rows, self.cells.n_cells))
 
     def sweep(self, rows: Rows, *, gradients: bool = True) -> Sweep:

@@ -61,9 +61,9 @@ def at_quota(stage: Stage, w: Floats, share: float) -> Floats:
     return moved
 
 
-def probability_at(problem: TrainingProblem, X: Any, share: float, *, loss_weights: Any = None) -> float:
+def probability_at(problem: TrainingProblem, X: Any, share: float) -> float:
     """Return the probability above which the present model gives this share of the rows their positive label."""
-    rows = X if isinstance(X, Rows) else problem.rows(X, loss_weights=loss_weights)
+    rows = X if isinstance(X, Rows) else problem.rows(X)
     return float(np.clip(special.expit(_present_threshold(problem, rows, share)), LEAST, 1.0 - LEAST))
 
 
