@@ -231,7 +231,7 @@ def _warn_of_inputs(groups: dict[str, NDArray[Any]], inputs: Inputs, columns: Se
     twice = [name for place, name in enumerate(names) if name in groups and place not in columns]
     if twice:
         message = Message(
-            "Column {column!r} of X is an input of the model, and the limits have groups of that name: predict will need "
+            "Column {column!r} of X is an input of the model, and the limits have groups of that name: predict needs "
             "it. Leave it out of X, or name it with {sensitive_columns=}, which keeps it out of the model.",
             column=twice[0],
         )
