@@ -113,3 +113,8 @@ def test_mistakes_are_one_sentence(fairbound, loans, tmp_path, given, parts):
     assert found.code == 2
     assert says(found.stderr.splitlines()[-1], *parts)
     assert not (tmp_path / "x").exists()
+
+
+def test_a_known_data_set(fairbound, tmp_path):
+    given = ["--sensitive", "race", "--models", "linear", "--bounds", "0.8", "--out", str(tmp_path / "search")]
+    assert fairbound("alternatives", "law", *given).code == 0

@@ -94,7 +94,9 @@ def alternatives(
             columns = [name for name in (baseline_prediction, baseline_score) if name is not None]
             sign = -1.0 if lower_is_better else 1.0
             given = _baseline(source, reading, baseline, baseline_prediction, baseline_score, threshold, sign)
-            data = load(source, replace(reading, ignore=[*(reading.ignore or ()), *columns]), quiet=output.silent)
+            data = load(
+                source, replace(reading, ignore=[*(reading.ignore or ()), *columns] or None), quiet=output.silent
+            )
         search = AlternativeSearch(data, plan, given)
         search.command = output.command
         write_lock(search.lock, folder)
