@@ -78,7 +78,7 @@ format: $(STAMP)  ## format, and repair what the linter can repair
 	$(BIN)/ruff check --fix .
 
 docs: $(STAMP)  ## build the pages of docs/ into build/docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 notebooks: $(STAMP)  ## make the notebooks of docs/notebooks again, from the pages
 	$(BIN)/python docs/make_notebooks.py

@@ -175,3 +175,5 @@ def test_names_that_are_those_of_strata_are_no_groups_in_silence():
     for name in ("within reach", "from abroad"):
         with pytest.raises(ValueError, match=f"column '{name}' of groups .*no limit names it. Give it another name"):
             quick("disparate_impact >= 0.8").fit(X, y, sensitive_features={"group": group, name: y})
+    with pytest.raises(ValueError, match=r"column 'from abroad' of groups .*an audit does not compare"):
+        audit(y, y, {"group": group, "from abroad": y})

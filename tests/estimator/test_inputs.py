@@ -544,3 +544,13 @@ def test_words_that_training_has_not_seen_are_counted():
     new = pd.DataFrame({"c": ["a", "d", "e", "e", None], "x": range(5)})
     assert encoder.unseen(new) == {"c": {"e": 2}}
     assert encoder.unseen(new[:2]) == {}
+
+
+def test_a_group_that_is_also_an_input_is_told():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"income": rng.normal(size=200), "sex": rng.choice(["f", "m"], 200)})
+    y = (table["income"] > 0).astype(int)
+    with pytest.warns(UserWarning, match="Column 'sex' of X is an input.*sensitive_columns="):
+        ConstrainedClassifier("disparate_impact >= 0.5").fit(table, y, sensitive_features=table[["sex"]])
+    alone = ConstrainedClassifier("disparate_impact >= 0.5", sensitive_columns=["sex"]).fit(table, y)
+    assert (alone.predict(table) == alone.predict(table.drop(columns="sex"))).all()

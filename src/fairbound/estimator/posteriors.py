@@ -91,12 +91,12 @@ def fit_posteriors(
     """
     if work is None:
         raise InputError(
-            "{correction='groups'} and 'both' train copies of the base on the group, so they need a base and folds.",
+            "{correction='groups'}, 'both' and 'best' train the base on the group, so they need a base and folds.",
             "With {cv='prefit'} or {base_score=} use {base.correction='columns'}.",
         )
     if not constraints or not cells.groupings:
         raise InputError(
-            "{correction='groups'} and 'both' need limits between groups.", "Give limits with {constraints=}."
+            "{correction='groups'}, 'both' and 'best' need limits between groups.", "Give limits with {constraints=}."
         )
     if not work.probabilities:
         raise InputError(

@@ -88,8 +88,8 @@ class TrialResult:
     returned : bool
     bounds : tuple of str
         For each limit, the bound on its measure at the confidence of the test, such as "at least 0.8123".
-    confidence : float or None
-        Confidence level of the test.  Two starts share the probability of error; None in models of version 0.1.
+    confidence : float
+        Confidence level of the test.  Two starts share the probability of error.
     """
 
     strictness: float
@@ -97,7 +97,7 @@ class TrialResult:
     passed: bool
     returned: bool
     bounds: tuple[str, ...]
-    confidence: float | None = None
+    confidence: float
 
     @property
     def name(self) -> str:

@@ -230,7 +230,7 @@ class FitResult(FitRecord):
             (
                 trial.name,
                 f"{trial.accuracy:.2%}",
-                "-" if trial.confidence is None else f"{100 * trial.confidence:g}%",
+                f"{100 * trial.confidence:g}%",
                 "PASS" if trial.passed else "no pass",
                 "; ".join(trial.bounds),
                 "<- returned" if trial.returned else "",

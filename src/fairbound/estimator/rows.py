@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, argument
+from fairbound._errors import InputError, Message, argument
 from fairbound._weights import scale_weights
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups, name_missing, read_groups
@@ -88,6 +89,8 @@ def read_data(
     names = _as_names(sensitive_features, inputs)
     columns = group_columns(params, inputs, names)
     groups = _read_groups(params, inputs, columns, None if names else sensitive_features)
+    if not params.groups.as_input and not further:
+        _warn_of_inputs(groups or {}, inputs, columns)
     if groups is None and need_groups(params.constraints):
         raise InputError(
             "{name} has limits that compare groups, but no groups.",
@@ -220,6 +223,19 @@ def _as_names(sensitive_features: Any, inputs: Inputs) -> list[str]:
         and all(isinstance(name, str) for name in sensitive_features)
     )
     return list(sensitive_features) if named else []
+
+
+def _warn_of_inputs(groups: dict[str, NDArray[Any]], inputs: Inputs, columns: Sequence[int]) -> None:
+    """Warn if a column of X has the name of a sensitive column that was given beside X, so is an input, too."""
+    names = inputs.names or ()
+    twice = [name for place, name in enumerate(names) if name in groups and place not in columns]
+    if twice:
+        message = Message(
+            "Column {column!r} of X is an input of the model, and the limits have groups of that name: predict needs "
+            "it. Leave it out of X, or name it with {sensitive_columns=}, which keeps it out of the model.",
+            column=twice[0],
+        )
+        warnings.warn(UserWarning(message), stacklevel=5)
 
 
 def _read_groups(

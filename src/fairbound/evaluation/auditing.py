@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairbound._errors import InputError
 from fairbound.evaluation.audit_records import Estimate, GroupAudit, MeasureAudit, Undefined
 from fairbound.evaluation.audit_result import Audit
 from fairbound.evaluation.intervals import Statistic, check_confidence
@@ -118,6 +119,12 @@ def audit(
         positive_decision=positive_decision,
         min_group_size=min_group_size,
     )
+    if tally.cells.previous_name:
+        raise InputError(
+            "The column {name!r} of groups is named like earlier decisions, which an audit does not compare.",
+            "Leave it out, or give it another name.",
+            name=tally.cells.previous_name,
+        )
     return audit_tally(tally, confidence, measures, scores=scores)
 
 
