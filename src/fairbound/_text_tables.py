@@ -48,6 +48,9 @@ class TextTable:
         ]
         return "\n".join([visible(self.title), *(f"  {line}" for line in written)])
 
+    def __str__(self) -> str:
+        return self.as_text()
+
     def as_html(self, *, plain: bool = False) -> str:
         """Return the table with everything escaped; `plain` leaves the alignment to the style of the page."""
 
