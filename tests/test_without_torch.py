@@ -9,13 +9,14 @@ from tests.cli.helpers import LOAN_COLUMNS, LOANS, loan_rows, write_csv
 
 WITHOUT = """
 import sys
+from importlib.machinery import PathFinder
 
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ModuleNotFoundError("No module named 'torch'", name=name)
+class WithoutTorch(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] == "torch" else super().find_spec(name, path, target)
 
-sys.meta_path.insert(0, Missing())
+sys.meta_path[:] = [WithoutTorch if each is PathFinder else each for each in sys.meta_path]
 import numpy as np
 import pytest
 import fairbound

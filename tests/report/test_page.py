@@ -270,8 +270,22 @@ def test_an_interval_that_begins_at_zero_is_within_the_picture():
 def test_the_models_that_were_tested_on_calibration_rows():
     assert "How the model was chosen" not in to_html(law_summary())
     trials = [
-        {"strictness": 0.5, "accuracy": 0.875, "passed": True, "returned": True, "bounds": ["at least 0.9111"]},
-        {"strictness": 0.0, "accuracy": 0.885, "passed": False, "returned": False, "bounds": ["at least 0.8222"]},
+        {
+            "strictness": 0.5,
+            "accuracy": 0.875,
+            "passed": True,
+            "returned": True,
+            "bounds": ["at least 0.9111"],
+            "confidence": 0.975,
+        },
+        {
+            "strictness": 0.0,
+            "accuracy": 0.885,
+            "passed": False,
+            "returned": False,
+            "bounds": ["at least 0.8222"],
+            "confidence": 0.975,
+        },
     ]
     with edited(law_summary()) as values:
         values["fit"] |= {"trials": trials, "certificate": values["held_out"]["certificate"] | {"rows": 1234}}

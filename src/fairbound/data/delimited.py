@@ -10,7 +10,7 @@ import codecs
 import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -80,11 +80,11 @@ class DelimitedText(Batches):
         if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
             raise bad_value("delimiter", delimiter, "one character, for example ',' or ';'")
 
+        # pyarrow reads ahead in a thread of its own, so two readings must not share a stream.
+        content = None if stream is None else stream.read()
+
         def opened() -> AbstractContextManager[BinaryIO]:
-            if stream is None:
-                return path.open("rb")
-            stream.seek(0)
-            return nullcontext(stream)
+            return path.open("rb") if content is None else io.BytesIO(content)
 
         with opened() as start:
             codec = find_codec(start.read(4096), encoding, path.name)
