@@ -237,18 +237,17 @@ class Continuation:
             self.multipliers = multipliers
 
     def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: Solution | None) -> None:
-        """Solve on all rows and touch the limits; if no model keeps them, again at narrower bandwidths."""
+        """Solve on all rows and touch the limits; if that does not end at them, again at narrower bandwidths."""
         for _ in range(RUNGS):
             solution = self.solve("exact", stage, width, mixture, warm=warm)
             if solution is None or not stage.problem.system.n_rows:
                 return
-            self._touch_limits(stage, width, mixture, solution)
-            if self.archive.kept:
+            if self._touch_limits(stage, width, mixture, solution):
                 return
             warm, width = solution, width / NARROWER
 
-    def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> None:
-        """Move the bounds by the gap until the decisions keep the limits with few rows to spare.
+    def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> bool:
+        """Move the bounds by the gap until the decisions keep the limits with few rows to spare; return whether they do.
 
         A move takes one quadratic program, with the derivatives at the solution, and one pass that counts decisions.
         """
@@ -270,7 +269,7 @@ class Continuation:
             self.archive.offer(self.w, found)
             room = np.minimum(found.exact - here.lower, here.upper - found.exact)
             if found.kept and not bool((room[active] > few[active]).any()):
-                return
+                return True
             # The gap jumps by the rows near the boundary.  Where it led from one side of a limit to the other, a mean
             # of two does not go back and forth between them.
             before, inside = inside, room >= 0.0
@@ -280,6 +279,7 @@ class Continuation:
             moved = solve_qp(here.g, metric, here.c + gap, here.J, *tightened(here.lower, here.upper, spare * row))
             step, active = moved.d, moved.y != 0.0
             spare = np.where(inside, 0.5, 2.0 * spare + 0.5)
+        return False
 
     # Solves.
 
