@@ -247,7 +247,7 @@ class Continuation:
             warm, width = solution, width / NARROWER
 
     def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> bool:
-        """Move the bounds by the gap until the decisions keep the limits with few rows to spare; return whether they do.
+        """Move the bounds by the gap until decisions keep the limits with few rows to spare; return whether they do.
 
         A move takes one quadratic program, with the derivatives at the solution, and one pass that counts decisions.
         """
