@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import UNWEIGHTED, InputError, against_confidence
+from fairbound._sharing import gathered
 from fairbound.data import as_seed, draw_parts
 from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, choose_in_order
 from fairbound.estimator.models import logits, plain_model
@@ -32,7 +33,7 @@ TRIED = (0.97, 0.75, 0.5, 0.25)
 """The strictness of the models that are tried on training rows, to place the second start; the last if none can be."""
 
 
-def check_testable(data: Data) -> None:
+def check_testable(data: Data, processes: Any = None) -> None:
     """Raise an error for rows that `confidence=` cannot test limits on."""
     for column, values in (data.groups or {}).items():
         if is_divided(values):
@@ -41,7 +42,9 @@ def check_testable(data: Data) -> None:
                 "the group of each row must be known",
                 "Use {margin=}, and certify the decisions about held-out rows afterwards.",
             )
-    if data.cell_weights.min() < data.cell_weights.max():
+    weights = data.cell_weights
+    ends = gathered((weights.min(initial=np.inf), weights.max(initial=0.0)), processes)
+    if min(least for least, _ in ends) < max(most for _, most in ends):
         raise against_confidence(
             "different weights of rows in the limits",
             UNWEIGHTED,
@@ -50,7 +53,7 @@ def check_testable(data: Data) -> None:
 
 
 def set_apart(
-    params: Parameters, data: Data, calibration_set: Any, read: Callable[[str, Any], Data]
+    params: Parameters, data: Data, calibration_set: Any, read: Callable[[str, Any], Data], processes: Any = None
 ) -> tuple[Data, Data | None]:
     """Return the rows to train on and, if `confidence` is set, the calibration rows.
 
@@ -62,25 +65,26 @@ def set_apart(
         Rows of the user; None holds back a share of the training rows.
     read : function of (name, tuple)
         Reads rows that come besides the training rows.
+    processes : Processes, optional
+        Those that share the rows.
     """
     if params.confidence is None:
         if calibration_set is not None:
             raise InputError("{calibration_set=} needs {confidence=}.", "Give both, or neither.")
         return data, None
-    check_testable(data)
+    check_testable(data, processes)
     if calibration_set is None:
-        return hold_back(params, data)
+        return hold_back(params, data, processes)
     return data, read("calibration_set", calibration_set)
 
 
-def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
+def hold_back(params: Parameters, data: Data, processes: Any = None) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
     share = float(params.confidence.calibration_size)
-    Cells.build(data.y, data.groups)  # raises the usual error if all labels are the same
-    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
-    columns = list((data.groups or {}).values())
+    Cells.build(data.y, data.groups, processes=processes)  # raises the usual error if all labels are the same
+    columns, seed = list((data.groups or {}).values()), as_seed(params.random_state)
     try:
-        rows = draw_parts(codes, columns, share, as_seed(params.random_state), data.positions)
+        rows = draw_parts(data.y, columns, share, seed, data.first + data.positions, processes=processes)
     except ValueError as error:
         raise InputError(
             "{confidence.calibration_size=share} is the share of the rows to hold back, and {rows} rows are too few to "
@@ -126,6 +130,7 @@ class Certification:
             confidence=confidence if share == 1.0 else 1.0 - share * (1.0 - confidence),
             groups=self.params.groups.combine,
             pos_label=self.problem.cells.classes[1] if len(self.classes) == 2 else None,
+            processes=self.problem.cells.processes,
         )
 
     def choose(
@@ -203,7 +208,8 @@ class Certification:
 
     def _check_rows(self) -> None:
         """Reject calibration rows without a label or a group: it has no rate, so the limits would pass without it."""
-        found = Cells.build(self.calibration.y, self.calibration.groups, groups=self.params.groups.combine)
+        combine, processes = self.params.groups.combine, self.problem.cells.processes
+        found = Cells.build(self.calibration.y, self.calibration.groups, groups=combine, processes=processes)
         lacking = [label for label in self.problem.cells.classes if label not in found.classes]
         if lacking:
             raise ValueError(f"No calibration row has the label {lacking[0]!r}: hold more rows back.")
@@ -249,7 +255,13 @@ def forecast_rows(
     decisions = decide(logits(model, inputs, problem.cells.n_labels), problem.threshold)
     same = is_constant(problem, model, inputs, decisions)
     try:
-        cells = Cells.build(data.y, data.groups, groups=params.groups.combine, pos_label=params.pos_label)
+        cells = Cells.build(
+            data.y,
+            data.groups,
+            groups=params.groups.combine,
+            pos_label=params.pos_label,
+            processes=problem.cells.processes,
+        )
         system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
     except ValueError as error:
         return Forecast(rows="calibration", reason=str(error))

@@ -39,6 +39,7 @@ class Watched:
         combine: Combine = "each",
         pos_label: Any = None,
         small: Sequence[SmallGroup] = (),
+        processes: Any = None,
     ) -> Watched:
         """Prepare to measure limits (bounds are not needed) on given rows.
 
@@ -55,13 +56,17 @@ class Watched:
         pos_label : label, optional
         small : sequence of SmallGroup
             Groups that the training rows left out of the limits or merged.
+        processes : Processes, optional
+            Those that share the rows.
         """
-        tally = Tally.build(y, y, groups, sample_weight=weights, groups=combine, pos_label=pos_label, classes=classes)
+        options: dict[str, Any] = {"groups": combine, "pos_label": pos_label, "classes": classes}
+        tally = Tally.build(y, y, groups, sample_weight=weights, processes=processes, **options)
         if small:
             tally = replace(tally, powers=tuple((treat_alike(cells, small), S) for cells, S in tally.powers))
         comparable = [_comparable(limit, tally) for limit in limits]
         compiled = iter(tally.compile_all(limit for limit, fits in zip(limits, comparable, strict=True) if fits))
-        return cls(tally, tuple(next(compiled) if fits else None for fits in comparable), len(y))
+        systems = tuple(next(compiled) if fits else None for fits in comparable)
+        return cls(tally, systems, tally.cells.n_rows)
 
     def measured(self, decisions: NDArray[np.int64]) -> list[float | None]:
         """Return one value per limit for decisions, which are class indices of the model; None if undefined."""
@@ -71,8 +76,7 @@ class Watched:
     def accuracy(self, decisions: NDArray[np.int64]) -> float:
         """Share of the rows decided right, by weight."""
         cells = self.tally.cells
-        right = cells.of_entries(decisions) == cells.labels
-        return float((cells.weights * right).sum() / cells.weights.sum())
+        return cells.share(cells.of_entries(decisions) == cells.labels)
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:
@@ -92,11 +96,17 @@ def validation_loss(
     logits: Callable[[], NDArray[Any]],
     targets: NDArray[np.int64],
     weights: NDArray[np.float64],
+    total: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     w: NDArray[np.float64],
 ) -> float:
-    """Return the mean loss on validation rows at a point; `logits` are those of the problem's model there."""
+    """Return the mean loss on validation rows at a point.
+
+    `logits` are those of the problem's model there; `total` adds the sums of all processes.
+    """
     problem.assign(w)
-    return float(np.average(problem.loss.values(logits(), targets).astype(np.float64), weights=weights))
+    losses = problem.loss.values(logits(), targets).astype(np.float64)
+    loss, weight = total(np.array([weights @ losses, weights.sum()])).tolist()
+    return float(loss / weight)
 
 
 def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> NDArray[Any]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound._errors import bad_value
+from fairbound._sharing import gathered
 from fairbound.evaluation.intervals import MonotoneRate, Share, Statistic, WeightedShare
 from fairbound.evaluation.matching import check_needs_no_labels, match_decisions, read_decisions
 from fairbound.fairness import (
@@ -198,10 +199,12 @@ class Tally:
         min_group_size: int = 1,
         repeats: Repeats | None = None,
         classes: Iterable[Hashable] | None = None,
+        processes: Any = None,
     ) -> Tally:
         """Count the decisions; equal weights are ignored.  Without labels, y is None.
 
-        The rows need not have all of the given `classes`; by default the classes are those of the rows.
+        The rows need not have all of the given `classes`; by default the classes are those of the rows.  If several
+        `processes` share the rows, the sums are those of all.
         """
         if y is None:
             chosen = pos_label if positive_decision is None else positive_decision
@@ -209,19 +212,22 @@ class Tally:
             cells = Cells.unlabelled(len(decisions), known, sensitive_features, weights=sample_weight, groups=groups)
         else:
             options: dict[str, Any] = {"groups": groups, "pos_label": pos_label, "classes": classes}
-            cells = Cells.build(y, sensitive_features, weights=sample_weight, **options)
-            decisions = match_decisions(prediction, cells.classes, cells.n_rows, positive_decision=positive_decision)
+            cells = Cells.build(y, sensitive_features, weights=sample_weight, processes=processes, **options)
+            named: dict[str, Any] = {"positive_decision": positive_decision}
+            decisions = match_decisions(prediction, cells.classes, cells.n_own_rows, **named)
         cells = cells if repeats is None else cells.standing_for(repeats.rows)
         cells, merged = merge_small_groups(cells, min_group_size)
-        counted = cells.weights[cells.weights > 0]
+        positive = cells.weights[cells.weights > 0]
+        ends = gathered((positive.min(initial=np.inf), positive.max(initial=0.0)), processes)
+        lightest, heaviest = min(each for each, _ in ends), float(max(each for _, each in ends))
         divided = cells.division is not None
         bounded = divided and sample_weight is None
         largest = None
         squares = None if repeats is None else repeats.squared_weight
-        if divided or squares is not None or (counted != counted[0]).any():
-            heaviest = float(counted.max()) if repeats is None or squares is None else repeats.heaviest
+        if divided or squares is not None or lightest < heaviest:
+            heaviest = heaviest if repeats is None or squares is None else repeats.heaviest
             if cells.division is not None:  # a row may count in a group with several entries
-                heaviest = float(np.bincount(cells.division.rows, cells.weights).max())
+                heaviest = max(gathered(float(np.bincount(cells.division.rows, cells.weights).max()), processes))
             largest = heaviest if largest_weight is None else float(largest_weight)
         powers = _powers(cells, decisions, weighted=largest is not None, squares=squares)
         return cls(
@@ -283,7 +289,8 @@ class Tally:
             powers, own, largest = self.powers, grouping, self.largest_weight
             if self.divided is not None:
                 by_group, own = self.cells.by_group(grouping)
-                largest = largest if (by_group.weights != 1.0).any() else None
+                weighted = any(gathered(bool((by_group.weights != 1.0).any()), by_group.processes))
+                largest = largest if weighted else None
                 powers = _powers(by_group, self.divided, weighted=largest is not None)
             sums = tuple(group_sums(S, cells, own, outcome) for cells, S in powers)
             self._counted[grouping, outcome] = GroupCounts(sums, largest, self.cells.n_labels == 2)

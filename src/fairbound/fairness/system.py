@@ -257,7 +257,7 @@ class ConstraintSystem:
             entry = cells.index * table.shape[1] + indicators[:, columns].argmax(axis=1)
             rows = np.unique(cells.division.rows, return_inverse=True)[1]
             moved = np.stack([np.bincount(rows, cells.weights * each[entry]) for each in by_entry])
-            spread = spread + moved @ moved.T
+            spread = spread + cells.total(moved @ moved.T)
         return spread
 
     def gap_bound(self, S: Array, gaps: Array) -> Array:
