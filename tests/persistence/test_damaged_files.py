@@ -141,7 +141,6 @@ WRONG = {
     "encoder": ["none", 3, {"categorical": 3, "max_categories": 50, "scale": True}],
     "training": ["os.system", {"epochs": -1}, {"device": [3]}, {"distributed": "yes"}, {"warm_start": 0.5}],
     "random_state": ["x", 0.5, []],
-    "select": [0, "many", [3]],
     "callbacks": [[]],
     "verbose": [-1, "loud"],
 }

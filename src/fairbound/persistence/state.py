@@ -24,7 +24,6 @@ from fairbound.estimator import (
     Temperature,
     logits,
     model_inputs,
-    read_quota,
 )
 from fairbound.fairness import as_constraints
 from fairbound.persistence.bases import PREFIX, StoredBase, given_models
@@ -201,8 +200,6 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
     found: Any = ConstrainedClassifier(**_restored_params(model.params))
     check_settings(found)
     Objective.of(found.objective)
-    if found.select is not None:
-        read_quota(found.select)
     found.classes_, found.pos_label_ = model.classes.restored(), model.pos_label
     labels = found.classes_.tolist()
     two = len(labels) == 2
