@@ -279,14 +279,13 @@ def as_constraints(constraints: Constraint | str | Iterable[Constraint | str] | 
 
 def without_quota(constraints: Iterable[Constraint]) -> tuple[tuple[Constraint, ...], Quota | None]:
     """Return the limits, and the quota that stands beside them, if there is one."""
-    limits, quotas = [], list[Quota]()
-    for each in constraints:
-        (quotas if isinstance(each, Quota) else limits).append(each)
+    stated = tuple(constraints)
+    quotas = [each for each in stated if isinstance(each, Quota)]
     if len(quotas) > 1:
         raise InputError(
             "A model has one quota, but there are {count}: {listed}.", count=len(quotas), listed=listed(quotas)
         )
-    return tuple(limits), quotas[0] if quotas else None
+    return tuple(each for each in stated if each not in quotas), quotas[0] if quotas else None
 
 
 def distinct_texts(constraints: Iterable[Constraint]) -> list[str]:
