@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairbound._model_settings import Confidence, Groups, Loss, Training
 from fairbound.estimator import L2, CategoryColumn, NumberColumn, SmoothedL1, SquaredMeasure, TableEncoder
-from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Measure, Surrogate
+from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Measure, Quota, Surrogate
 
 Positive = Annotated[float, Meta(gt=0)]
 
@@ -33,7 +33,7 @@ NOT_HERE = "not in the file: "
 def written(value: Any, what: str) -> str:
     """Return a parameter as Python writes it, and the name of what is code; other types raise an error."""
     measure = getattr(value, "measure", None)
-    if isinstance(measure, Measure) and measure is not MEASURES.get(measure.name):
+    if isinstance(value, Quota) or (isinstance(measure, Measure) and measure is not MEASURES.get(measure.name)):
         return repr(str(value) if isinstance(value, Constraint) else f"{NOT_HERE}{value!r}")
     if isinstance(value, L2) and value.of is not None:
         return repr(f"{NOT_HERE}{value!r} of some parameters")
