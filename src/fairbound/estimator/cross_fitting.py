@@ -162,8 +162,10 @@ class CrossFitting:
             The rows to train on.  All rows are scored.
         """
         every, count = np.arange(len(y)), len(self.folds)
-        tasks = [(train, test, f"all rows but those of fold {place} of {count}") for place, (train, test) in
-                 enumerate(self.folds, start=1)]
+        tasks = [
+            (train, test, f"all rows but those of fold {place} of {count}")
+            for place, (train, test) in enumerate(self.folds, start=1)
+        ]
         tasks += [] if self.ensemble else [(every, every[:0], "all rows")]
         rank, processes = (0, 1) if self.processes is None else (self.processes.rank, self.processes.count)
         found: dict[int, tuple[BaseModel, Floats]] = {}

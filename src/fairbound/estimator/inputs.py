@@ -293,6 +293,8 @@ class Inputs:
 
     def joined(self, processes: Any) -> Inputs:
         """Return the rows of all processes, in memory."""
+        if processes is None:
+            return self
         parts = gathered(self.native, processes)
         if self._is_table:
             whole = nw.concat([nw.from_native(part, eager_only=True) for part in parts]).to_native()

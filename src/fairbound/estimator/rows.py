@@ -204,11 +204,12 @@ def read_further(
     """
     with together(processes):
         data = _read_further(params, inputs, training, sensitive_features, name, rows)
-    own = training.groups and {column: {*known_groups(values)} for column, values in training.groups.items()}
-    known = gathered(own, processes)
-    groups = known[0] and {column: set().union(*(each[column] for each in known)) for column in known[0]}
+    known: dict[str, set[Any]] = {}
+    own = {column: {*known_groups(values)} for column, values in (training.groups or {}).items()}
+    for theirs in gathered(own, processes):
+        known = {column: known.get(column, set()) | values for column, values in theirs.items()}
     with together(processes):
-        return replace(data, groups=_coded_alike(name, data.groups, groups))
+        return replace(data, groups=_coded_alike(name, data.groups, known or None))
 
 
 def _read_further(

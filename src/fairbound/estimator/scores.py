@@ -209,11 +209,8 @@ def fit_scores(
             )
         # Folds consist of rows, not of entries.
         cells = Cells.build(data.y, pos_label=params.pos_label, processes=cells.processes)
-    processes, n_own = cells.processes, len(data.y)
-    own = slice(before := rows_before(n_own, processes), before + n_own)
-    if data.base_score is None:
-        data, cells = data.joined(processes), cells.joined()
-    flipped = cells.n_labels == 2 and cells.classes[0] != sorted(cells.classes)[0]
+    own = slice(None)
+    flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(np.array(cells.classes)).tolist()[0]
     if data.base_score is not None:
         fitted = params.base.classifier if isinstance(params.base.classifier, FittedBase) else None
         if params.base.classifier is not fitted:
@@ -231,6 +228,9 @@ def fit_scores(
     elif params.base.classifier is None:
         return None
     else:
+        processes, first = cells.processes, rows_before(len(data.y), cells.processes)
+        own = slice(first, first + len(data.y))
+        data, cells = data.joined(processes), cells.joined()
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1, processes)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
     found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
@@ -238,7 +238,7 @@ def fit_scores(
         columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)
         forms = params.base.correction != "groups"
         found = replace(found, uses_columns=forms, posteriors=posteriors, training_posteriors=columns[own])
-    return found if data.base_score is not None else replace(found, training=found.training[own])
+    return replace(found, training=found.training[own])
 
 
 def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any = None) -> Floats:

@@ -334,7 +334,8 @@ class Cells:
     def share(self, chosen: NDArray[np.bool_], weights: Floats | None = None) -> float:
         """Return the share of rows that are chosen, by their weights in the limits or by other ones."""
         given = self.weights if weights is None else weights
-        some, every = self.total(np.array([given[chosen].sum(), given.sum()])).tolist()
+        both = np.stack([chosen, np.ones_like(chosen)], axis=1)
+        some, every = _exact_sums(np.zeros_like(self.index), given, both, 1, self.processes)[0].tolist()
         return float(some / every)
 
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
