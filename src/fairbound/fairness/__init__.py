@@ -24,7 +24,6 @@ from fairbound.fairness.constraints import (
     rate_limit,
     shortest,
 )
-from fairbound.fairness.contradictions import refuse_contradictions
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
     as_logits,
@@ -70,7 +69,7 @@ from fairbound.fairness.surrogates import (
     sigmoid,
 )
 from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValues
-from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
+from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, without_quota
 
 __all__ = [
     "CONSTRAINTS",
@@ -143,7 +142,6 @@ __all__ = [
     "rate_limit",
     "read_columns",
     "read_probabilities",
-    "refuse_contradictions",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
@@ -156,4 +154,5 @@ __all__ = [
     "undefined_groups",
     "uses_label",
     "with_unknown",
+    "without_quota",
 ]

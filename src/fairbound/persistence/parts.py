@@ -24,7 +24,7 @@ from fairbound.estimator import (
     TableEncoder,
     as_regularizers,
 )
-from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
+from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Quota, Surrogate
 
 Positive = Annotated[float, Meta(gt=0)]
 
@@ -100,8 +100,10 @@ class StoredLimit(Struct, omit_defaults=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, limit: Constraint) -> StoredLimit | str:
-        """Return the record of a limit; a limit on a user's own measure becomes text, so a later `fit` asks for it."""
-        if not isinstance(limit.measure, str) and limit.measure is not MEASURES.get(limit.measure.name):
+        """Return the record of a limit, or its text: a quota, or a user's own measure, which a later `fit` asks for."""
+        if isinstance(limit, Quota) or (
+            not isinstance(limit.measure, str) and limit.measure is not MEASURES.get(limit.measure.name)
+        ):
             return str(limit)
         options = {
             each.name: plain(getattr(limit, each.name), each.name)

@@ -22,7 +22,6 @@ from fairbound.estimator import (
     SidedMap,
     TableEncoder,
     Temperature,
-    read_quota,
 )
 from fairbound.fairness import as_constraints
 from fairbound.persistence.bases import PREFIX, StoredBase, given_models
@@ -195,8 +194,6 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
     found: Any = ConstrainedClassifier(**_restored_params(model.params))
     check_settings(found)
     Objective.of(found.objective)
-    if found.select is not None:
-        read_quota(found.select)
     found.classes_, found.pos_label_ = model.classes.restored(), model.pos_label
     labels = found.classes_.tolist()
     two = len(labels) == 2
