@@ -78,4 +78,6 @@ def test_the_reference_of_the_commands_has_all_of_them_with_their_options():
     names = set(re.findall(r"^### fairbound (\w+)", page, re.MULTILINE))
     assert len(names) == 11
     assert names == set(re.findall(r"^\| `fairbound (\w+)` \|", page, re.MULTILINE))
-    assert {"--require", "--checkpoint", "--significance", "--within"} <= set(re.findall(r"^  (--[a-z-]+)", page, re.MULTILINE))
+    assert {"--require", "--checkpoint", "--significance", "--within"} <= set(
+        re.findall(r"^  (--[a-z-]+)", page, re.MULTILINE)
+    )

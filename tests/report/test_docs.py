@@ -21,7 +21,9 @@ def test_the_page_names_every_kind_of_document():
 
 def rows() -> dict[str, str]:
     found = {}
-    for keys, text in re.findall(r"^\| (`.+?`) \| (.+) \|$", PAGE.split("### The summary")[1].split("\n### ")[0], re.MULTILINE):
+    for keys, text in re.findall(
+        r"^\| (`.+?`) \| (.+) \|$", PAGE.split("### The summary")[1].split("\n### ")[0], re.MULTILINE
+    ):
         found |= dict.fromkeys(re.findall(r"`(\w+)`", keys), text)
     return found
 
