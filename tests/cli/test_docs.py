@@ -1,4 +1,4 @@
-"""The README and the pages do what they show: programs run, commands end as stated, and both print what stands below them."""
+"""Pages do what they show: programs run, commands end as stated, and both print what stands below them."""
 
 from __future__ import annotations
 
