@@ -160,5 +160,5 @@ def test_a_study_certifies_the_limits_that_were_asked_for(tmp_path):
     assert [limit.name for limit in found.limits] == ["disparate_impact", "selection_rate", "selection_rate"]
     assert [limit.limit for limit in found.after.certificate_.limits] == ["disparate_impact >= 0.6"]
     assert found.after.certificate_.passed
-    found.save(tmp_path / "run")
+    found.write(tmp_path / "run")
     assert (tmp_path / "run" / "report.html").exists()

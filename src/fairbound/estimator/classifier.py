@@ -265,7 +265,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             params.random_state = seed
             refuse_conflicts(
                 params.constraints,
-                confidence=params.confidence, margin=params.margin, training=params.training, bounds=bounds
+                confidence=params.confidence,
+                margin=params.margin,
+                training=params.training,
+                bounds=bounds,
             )
             check_early_stopping(params, given.get("eval_set"))
             inputs = read_inputs(X)

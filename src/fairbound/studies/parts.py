@@ -37,6 +37,7 @@ SENSITIVE_TOO = "Name it with {sensitive=}, too."
 
 BANDS = "Sort them into groups when reading the file, for example with {bands=cuts}."
 
+
 @dataclass(frozen=True)
 class Part:
     """Rows as inputs of estimators and of the evaluation: a table, labels as text, groups by column."""
