@@ -494,7 +494,7 @@ def test_warm_starts():
         assert clf.result_.kept
         with pytest.raises(ValueError, match=r"hidden=\(7,\)"):
             clf.set_params(hidden=(7,)).fit(X, y, sensitive_features=group)
-        with pytest.raises(ValueError, match="has a base, .* but no base"):
+        with pytest.raises(ValueError, match=r"has a base, .* but no base"):
             clf.set_params(hidden=hidden, base=None).fit(X, y, sensitive_features=group)
 
 
