@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from fairbound._errors import InputError, argument, both_given
+from fairbound._errors import InputError, Message, argument, both_given
 from fairbound._sharing import gathered, joined, rows_before
-from fairbound.estimator.base_kinds import check_base
+from fairbound.estimator.base_kinds import check_base, named_base
 from fairbound.estimator.base_result import BaseResult, FormResult
 from fairbound.estimator.chosen_encoder import fitted_encoder
 from fairbound.estimator.correction import orient_scores, score_names
@@ -199,15 +199,8 @@ def fit_scores(
     """Return the base scores of a fit; None without a base."""
     if not isinstance(params.base.classifier, FittedBase):
         check_base(params)
-    if cells.division is not None:
-        if params.base.correction != "columns":
-            raise InputError(
-                "{base.correction=value} estimates the group of each row, but the groups are known with probabilities "
-                "only.",
-                "Use {base.correction='columns'}.",
-                value=params.base.correction,
-            )
-        # Folds consist of rows, not of entries.
+    estimated, divided = params.base.correction != "columns" and bool(params.constraints), cells.division is not None
+    if divided:  # folds consist of rows, not of entries
         cells = Cells.build(data.y, pos_label=params.pos_label, processes=cells.processes)
     own = slice(None)
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(np.array(cells.classes)).tolist()[0]
@@ -234,11 +227,30 @@ def fit_scores(
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1, processes)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
     found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
-    if params.base.correction != "columns":
-        columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)
-        forms = params.base.correction != "groups"
-        found = replace(found, uses_columns=forms, posteriors=posteriors, training_posteriors=columns[own])
-    return replace(found, training=found.training[own])
+    if not estimated:
+        return replace(found, training=found.training[own])
+    if work is None or not work.probabilities or divided:
+        raise InputError(
+            "{base.correction=value} trains the base on the known group of each row, in folds, and needs its "
+            "probabilities: {lacking}.",
+            "Use {base.correction='columns'}.",
+            value=params.base.correction,
+            lacking=(
+                "the groups are known with probabilities only"
+                if divided
+                else "it is not trained in this fit ({cv='prefit'} or {base_score=})"
+                if work is None
+                else Message("{base} has no predict_proba", base=named_base(work.base))
+            ),
+        )
+    columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)
+    return replace(
+        found,
+        training=found.training[own],
+        uses_columns=params.base.correction != "groups",
+        posteriors=posteriors,
+        training_posteriors=columns[own],
+    )
 
 
 def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any = None) -> Floats:

@@ -169,7 +169,6 @@ def certify(
     pos_label: Hashable | None = None,
     positive_decision: Hashable | None = None,
     repeats: Repeats | None = None,
-    processes: Any = None,
 ) -> Certificate:
     """Test limits on held-out rows.
 
@@ -194,8 +193,6 @@ def certify(
         The decision that means the positive label, if decisions have other values than the two labels.
     repeats : Repeats, optional
         How many rows each of these rows stands for.
-    processes : Processes, optional
-        Those that share the rows.
 
     Examples
     --------
@@ -223,7 +220,6 @@ def certify(
         pos_label=pos_label,
         positive_decision=positive_decision,
         repeats=repeats,
-        processes=processes,
     )
     return certify_tally(tally, constraints, confidence, weights_bounded=largest_weight is not None)
 

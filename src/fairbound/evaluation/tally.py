@@ -217,28 +217,37 @@ class Tally:
             decisions = match_decisions(prediction, cells.classes, cells.n_own_rows, **named)
         cells = cells if repeats is None else cells.standing_for(repeats.rows)
         cells, merged = merge_small_groups(cells, min_group_size)
-        positive = cells.weights[cells.weights > 0]
+        found = cls.of(cells, decisions, largest_weight=largest_weight, repeats=repeats)
+        return replace(found, merged=merged, min_group_size=min_group_size, labelled=y is not None)
+
+    @classmethod
+    def of(
+        cls,
+        cells: Cells,
+        decisions: np.ndarray,
+        *,
+        largest_weight: float | None = None,
+        repeats: Repeats | None = None,
+    ) -> Tally:
+        """Count decisions about the rows of cells, given as indices of classes."""
+        positive, processes = cells.weights[cells.weights > 0], cells.processes
         ends = gathered((positive.min(initial=np.inf), positive.max(initial=0.0)), processes)
         lightest, heaviest = min(each for each, _ in ends), float(max(each for _, each in ends))
-        divided = cells.division is not None
-        bounded = divided and sample_weight is None
-        largest = None
         squares = None if repeats is None else repeats.squared_weight
-        if divided or squares is not None or lightest < heaviest:
-            heaviest = heaviest if repeats is None or squares is None else repeats.heaviest
-            if cells.division is not None:  # a row may count in a group with several entries
-                heaviest = max(gathered(float(np.bincount(cells.division.rows, cells.weights).max()), processes))
-            largest = heaviest if largest_weight is None else float(largest_weight)
+        largest, bounded = None, False
+        if cells.division is not None:
+            of_rows = np.bincount(cells.division.rows, cells.weights)
+            bounded = all(gathered(np.allclose(of_rows, 1.0), processes))  # the weights are probabilities alone
+            # A row may count in a group with several entries.
+            largest = 1.0 if bounded else max(gathered(float(of_rows.max()), processes))
+        elif squares is not None and repeats is not None:
+            largest = repeats.heaviest
+        elif lightest < heaviest:
+            largest = heaviest
+        if largest_weight is not None and largest is not None and not bounded:
+            largest = float(largest_weight)
         powers = _powers(cells, decisions, weighted=largest is not None, squares=squares)
-        return cls(
-            powers,
-            1.0 if bounded else largest,
-            merged,
-            min_group_size,
-            y is not None,
-            decisions if divided else None,
-            bounded,
-        )
+        return cls(powers, largest, divided=None if cells.division is None else decisions, bounded=bounded)
 
     @property
     def cells(self) -> Cells:
