@@ -53,6 +53,7 @@ from fairbound.fairness.rates import (
     true_positive_rate,
     uses_label,
 )
+from fairbound.fairness.row_functions import RowFunction, RowLossOf
 from fairbound.fairness.sensitive import Division, read_columns
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
@@ -113,6 +114,8 @@ __all__ = [
     "RateBlock",
     "RateFunction",
     "Representation",
+    "RowFunction",
+    "RowLossOf",
     "Sigmoid",
     "SmoothedStep",
     "Sufficiency",
