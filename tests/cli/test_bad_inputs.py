@@ -245,5 +245,5 @@ def test_an_output_without_a_name(out, said, fairbound, loans):
 
 def test_a_device_is_named_as_one(fairbound):
     sentence = fairbound("data", "describe", "/dev/null", *LOANS).sentence
-    assert says(sentence, "/dev/null is a device and not a regular file", "give the path of a file")
+    assert says(sentence, "/dev/null is not a regular file", "give the path of a file")
     assert "Did you mean" not in sentence

@@ -586,7 +586,7 @@ def test_the_best_form_is_chosen_on_rows_left_out():
     assert all(each.reached[0] == pytest.approx(0.9, abs=0.15) for each in found.forms)
     assert "correction='groups', cross-validated (taken)" in str(clf.result_)
     assert FitResult.from_dict(clf.result_.to_dict()).base == found
-    few = quick("disparate_impact >= 0.9", base=base, select="5%").fit(X, y, sensitive_features=group)
+    few = quick(["disparate_impact >= 0.9", "select 5%"], base=base).fit(X, y, sensitive_features=group)
     assert all(each.accuracy < np.mean(y == 0) + 0.06 for each in few.result_.base.forms)
     costly = quick("disparate_impact >= 0.9", base=base, objective="cost(false_positive=1, false_negative=5)")
     forms = costly.fit(X, y, sensitive_features=group).result_.base.forms

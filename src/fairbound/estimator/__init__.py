@@ -26,7 +26,6 @@ from fairbound.estimator.models import logits, model_inputs
 from fairbound.estimator.objectives import Objective, Reached
 from fairbound.estimator.parameters import checked
 from fairbound.estimator.posteriors import GroupPosterior
-from fairbound.estimator.quotas import read_quota
 from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
 from fairbound.estimator.result import FitResult
@@ -86,7 +85,6 @@ __all__ = [
     "make_fairness_scorer",
     "model_inputs",
     "read_inputs",
-    "read_quota",
     "read_strata",
     "settle_small_groups",
     "share_inputs",

@@ -23,7 +23,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import together
-from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Quantity, Training
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
@@ -70,7 +70,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     ----------
     constraints : Constraint, str, or several
         The limits, such as `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Without any, the result is a plain
-        classifier, which needs no groups.
+        classifier, which needs no groups.  A quota stands beside them: "select 10%" selects this share of the training
+        rows, or of their weight, "select 100" this number of them.  The threshold on the probability, `threshold_`,
+        follows it exactly, and limits are kept by the selected.  Rows of equal score at the threshold are left out, and
+        `result_` says so.  `predict(X, select=100)` selects from another batch of rows.
     hidden : sequence of int, torch.nn.Module, or function of (n_inputs, n_outputs)
         Widths of the hidden layers; () gives a linear model.  Or your own network: a module, which is copied, or a
         function that makes one.  It returns logits: one per row for two classes, one per class for more.
@@ -87,11 +90,6 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         also regularisers, `l2` and `class_weight`.
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
-    select : str or int, optional
-        A quota: select this share of the training rows, such as "10%", or this number of them, such as 100.  If rows
-        have weights, it is that share of the weight.  The threshold on the probability, `threshold_`, follows it
-        exactly, and limits are kept by the selected.  Rows of equal score at the threshold are left out, and `result_`
-        says so.  `predict(X, select=100)` selects from another batch of rows.
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.
@@ -175,7 +173,6 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
     objective: str | Any = "accuracy"
     loss: Loss | Any = "cross_entropy"
     threshold: Share = 0.5
-    select: Quantity = None
     pos_label: Any = None
     margin: Margin = None
     confidence: Confidence | float | None = None
@@ -320,7 +317,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             As for `fit`.
         bounds : sequence of float
         position : int
-            Index in `constraints` of the limit that the bounds are for.
+            Index of the limit that the bounds are for, among those in `constraints`.
         """
         named = y, sensitive_features, sample_weight
         given = {"constraint_weight": constraint_weight, "base_score": base_score}
@@ -335,7 +332,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             found = Fitting(params, data, passes).frontier(bounds, position)
         models = []
         for _, fitting, record in found:
-            limits = [each for each in fitting.constraints if each not in (*fitting.floors, fitting.quota)]
+            limits = [each for each in fitting.constraints if each not in fitting.floors]
             model = clone(self).set_params(constraints=limits, base=self.base)
             models.append(model._adopt(inputs, data, fitting, record))
         return frontier_models([point for point, _, _ in found], models, position)

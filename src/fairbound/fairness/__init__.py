@@ -24,7 +24,6 @@ from fairbound.fairness.constraints import (
     rate_limit,
     shortest,
 )
-from fairbound.fairness.contradictions import refuse_contradictions
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
     as_logits,
@@ -71,7 +70,7 @@ from fairbound.fairness.surrogates import (
     sigmoid,
 )
 from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValues
-from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
+from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, without_quota
 
 __all__ = [
     "CONSTRAINTS",
@@ -146,7 +145,6 @@ __all__ = [
     "rate_limit",
     "read_columns",
     "read_probabilities",
-    "refuse_contradictions",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
@@ -159,4 +157,5 @@ __all__ = [
     "undefined_groups",
     "uses_label",
     "with_unknown",
+    "without_quota",
 ]

@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
-from fairbound._errors import InputError
+from fairbound._errors import InputError, bad_value
 from fairbound._words import lookup
 from fairbound.fairness.cells import OVERALL, Grouping
 from fairbound.fairness.decisions import MarginKind
@@ -461,18 +461,48 @@ class Covariance(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class Quota(Constraint):
-    """Exactly this share of all rows is selected, or as near below as ties of the score allow.
+    """Exactly this share of all rows, or `rows` of them, is selected, or as near below as ties of the score allow.
 
-    A fit has at most one, as `select=`; the threshold on the score follows it.
+    A fit has at most one; the threshold on the score follows it.
+
+    >>> Quota.of("10%"), str(Quota.of(100))
+    (Quota((None, 0.1)), 'select 100')
     """
 
     measure: str | Measure = "selection_rate"
     against: str = OVERALL
+    rows: int | None = None
+
+    @classmethod
+    def of(cls, stated: str | int) -> Quota:
+        """Read a share of the rows such as "10%", or a number of them such as 100."""
+        text = str(stated).strip()
+        is_share = text.endswith("%")
+        try:
+            number = float(text.removesuffix("%"))
+        except ValueError:
+            number = math.nan
+        if isinstance(stated, bool | float) or not (0 < number < 100 if is_share else number > 0 and number % 1 == 0):
+            raise bad_value("select", stated, 'a number of rows, such as 100, or a share such as "10%"')
+        return cls((None, number / 100.0)) if is_share else cls(None, rows=int(number))
+
+    def count(self, n_rows: int) -> float:
+        """Return the number of rows to select, which need not be whole if it is a share."""
+        if self.rows is not None and self.rows > n_rows:
+            raise InputError("{select=rows} is more than there are rows, {n_rows:,}.", rows=self.rows, n_rows=n_rows)
+        return n_rows * self.share if self.rows is None else self.rows
+
+    def of_rows(self, n_rows: int) -> Quota:
+        """Return the quota as a share of so many rows."""
+        return Quota((None, self.count(n_rows) / n_rows))
 
     @property
     def share(self) -> float:
         """Return the share of the rows."""
         return self.limits[1]
+
+    def __str__(self) -> str:
+        return f"select {shortest(100.0 * self.share)}%" if self.rows is None else f"select {self.rows}"
 
 
 CONSTRAINTS: dict[str, type[Constraint]] = {

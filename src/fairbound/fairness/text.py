@@ -16,9 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound._words import lookup
+from fairbound._errors import InputError
+from fairbound._words import listed, lookup
 from fairbound.fairness.cells import OVERALL
-from fairbound.fairness.constraints import CLAUSE, CONSTRAINTS, Constraint
+from fairbound.fairness.constraints import CLAUSE, CONSTRAINTS, Constraint, Quota
 from fairbound.fairness.measures import LIMITED, OTHER_NAMES
 from fairbound.fairness.rates import changed
 
@@ -37,6 +38,8 @@ _SIGN = re.compile("<=|>=|[<>≤≥]")
 
 _NAME = re.compile(r"[^\W\d]\w*")
 
+_QUOTA = re.compile(r"\s*select\s+(.*)")
+
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -51,6 +54,8 @@ def parse_constraint(text: str) -> Constraint:
     "within age(30, 50)" with the cuts of bands.  A limit on selection can be about those above given values, "at 20000,
     50000", or "at quantiles 10%, 50%, 90%" of the predictions.  Clauses may come in any order, classes last.
 
+    "select 10%" and "select 100" are quotas, a share or a number of the rows.
+
     Double quotes enclose a name that would otherwise be read as a keyword: `against "overall"` compares with a group
     named overall.
     """
@@ -61,6 +66,8 @@ def parse_constraint(text: str) -> Constraint:
             f"The limit {_shorten(text)} has {len(text):,} characters, but {LONGEST:,} are allowed. "
             'Write it like "disparate_impact >= 0.8".'
         )
+    if quota := _QUOTA.fullmatch(text):
+        return Quota.of(quota[1])
     parsed = _parse(text)
     if parsed is not None and (parsed.name in LIMITED or not _suggestions(text)):
         return _build(parsed, text)
@@ -286,6 +293,17 @@ def as_constraints(constraints: Constraint | str | Iterable[Constraint | str] | 
             )
         result.append(constraint)
     return tuple(result)
+
+
+def without_quota(constraints: Iterable[Constraint]) -> tuple[tuple[Constraint, ...], Quota | None]:
+    """Return the limits, and the quota that stands beside them, if there is one."""
+    stated = tuple(constraints)
+    quotas = [each for each in stated if isinstance(each, Quota)]
+    if len(quotas) > 1:
+        raise InputError(
+            "A model has one quota, but there are {count}: {listed}.", count=len(quotas), listed=listed(quotas)
+        )
+    return tuple(each for each in stated if each not in quotas), quotas[0] if quotas else None
 
 
 def distinct_texts(constraints: Iterable[Constraint]) -> list[str]:

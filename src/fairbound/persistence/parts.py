@@ -1,7 +1,6 @@
 """The parts of a classifier as records that a file holds: labels, limits, the objective, the encoder.
 
-A record is parsed with its types, so a forged file gives an error and not strange predictions.  Code is not written,
-only its name: a later `fit` then asks for it.
+Code is not written, only its name: a later `fit` then asks for it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from fairbound._json import Label, Scalar
 from fairbound.estimator import (
     L2,
-    LOSSES,
     CategoryColumn,
     NumberColumn,
     SmoothedL1,
@@ -26,7 +24,7 @@ from fairbound.estimator import (
     TableEncoder,
     as_regularizers,
 )
-from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
+from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Quota, Surrogate
 
 Positive = Annotated[float, Meta(gt=0)]
 
@@ -45,35 +43,21 @@ def plain(value: Any, what: str) -> Any:
     )
 
 
-LARGEST_LABELS = 2**24
-"""Bytes of the array of labels."""
-
-
 class StoredLabels(Struct):
     """The labels and the type of their array."""
 
-    dtype: Annotated[str, Meta(pattern=r"^([<>|=]?(b1|[iu][1248]|f[248]|O)|U)\Z")]
-    values: Annotated[list[bool | int | float | str], Meta(min_length=2)]
+    dtype: str
+    values: list[bool | int | float | str]
 
     @classmethod
     def of(cls, classes: NDArray[Any]) -> StoredLabels:
         """Return the record of the labels."""
-        text = classes.dtype.kind == "U"
-        if text and classes.nbytes > LARGEST_LABELS:
-            raise ValueError(
-                f"The labels take {classes.nbytes:,} bytes, which is too many for a file: use shorter words."
-            )
-        return cls("U" if text else classes.dtype.str, plain(list(classes), "label"))
+        # numpy gives every text in an array the length of the longest.
+        return cls("U" if classes.dtype.kind == "U" else classes.dtype.str, plain(list(classes), "label"))
 
     def restored(self) -> NDArray[Any]:
         """Return the labels."""
-        # numpy gives every text in an array the length of the longest.
-        if self.dtype == "U" and 4 * len(self.values) * max(len(str(each)) for each in self.values) > LARGEST_LABELS:
-            raise ValueError("the labels are too long")
-        classes = np.array(self.values, dtype=np.dtype(self.dtype))
-        if not np.array_equal(np.unique(classes), classes):
-            raise ValueError("the labels are not in order")
-        return classes
+        return np.array(self.values, dtype=self.dtype)
 
 
 class StoredSurrogate(Struct):
@@ -116,8 +100,10 @@ class StoredLimit(Struct, omit_defaults=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, limit: Constraint) -> StoredLimit | str:
-        """Return the record of a limit; a limit on a user's own measure becomes text, so a later `fit` asks for it."""
-        if not isinstance(limit.measure, str) and limit.measure is not MEASURES.get(limit.measure.name):
+        """Return the record of a limit, or its text: a quota, or a user's own measure, which a later `fit` asks for."""
+        if isinstance(limit, Quota) or (
+            not isinstance(limit.measure, str) and limit.measure is not MEASURES.get(limit.measure.name)
+        ):
             return str(limit)
         options = {
             each.name: plain(getattr(limit, each.name), each.name)
@@ -144,13 +130,6 @@ NOT_HERE = "not in the file: "
 def loss_name(loss: Any) -> str:
     """Return the name of a loss.  That of a user's function says that it is not in the file."""
     return loss if isinstance(loss, str) else NOT_HERE + getattr(loss, "__name__", type(loss).__name__)
-
-
-def check_loss(name: str) -> str:
-    """Return the name of a loss that was read."""
-    if name not in LOSSES and not name.startswith(NOT_HERE):
-        raise ValueError(f"loss is {name!r}")
-    return name
 
 
 class StoredTerm(Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -220,11 +199,10 @@ class StoredEncoder(Struct, forbid_unknown_fields=True):
             categorical=self.categorical, max_categories=self.max_categories, scale=self.scale, strict=self.strict
         )
         if self.columns is not None:
-            encoder.columns_ = tuple(each.restored() for each in self.columns)
+            both = ((each.number, each.category) for each in self.columns)
+            encoder.columns_ = tuple(column for pair in both for column in pair if column is not None)
             encoder.n_features_in_ = len(self.columns)
         if self.names is not None:
-            if len(self.names) != len(self.columns or ()):
-                raise ValueError("the numbers of names and of columns differ")
             encoder.feature_names_in_ = np.array(self.names, dtype=object)
         return encoder
 
@@ -239,10 +217,3 @@ class StoredColumn(Struct, omit_defaults=True, forbid_unknown_fields=True):
     def of(cls, column: NumberColumn | CategoryColumn) -> StoredColumn:
         """Return the record of a column."""
         return cls(number=column) if isinstance(column, NumberColumn) else cls(category=column)
-
-    def restored(self) -> NumberColumn | CategoryColumn:
-        """Return the column."""
-        column = self.number or self.category
-        if column is None or (isinstance(column, NumberColumn) and column.scale <= 0):
-            raise ValueError(f"a column is {column!r}")
-        return column
