@@ -410,7 +410,8 @@ class Fitting:
         message: str,
     ) -> FitResult:
         measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
-        surrogates, gaps = map(self.passes.sum, gap_sums(assessment.system.functions(self.problem.loss), self.own, self._outputs()[0]))
+        functions = assessment.system.functions(self.problem.loss)
+        surrogates, gaps = map(self.passes.sum, gap_sums(functions, self.own, self._outputs()[0]))
         return FitResult(
             **result.facts(),
             message=message,

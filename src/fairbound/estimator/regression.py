@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,8 @@ class Unit:
         unit = self.of(limit)
         bound, at = limit.bound, limit.at
         if isinstance(bound, tuple):
-            bound = tuple(None if side is None else side / unit for side in bound)
+            low, high = (None if side is None else side / unit for side in bound)
+            bound = low, high
         elif bound is not None:
             bound = bound / unit
         if at is not None:
@@ -100,9 +101,9 @@ class Unit:
 class RegressionOutlook(Outlook):
     """The forecast and the margin of a regression, from the predictions of the rows left out."""
 
-    kind = np.float64
+    kind: ClassVar[Any] = np.float64
 
-    def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Floats:
+    def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Any:
         """Return the predictions of the model of a fold for the rows that it leaves out."""
         return logits(plain_model(problem), self.Z[out], 1)[:, 0]
 
@@ -136,9 +137,7 @@ class RegressionFitting:
             len(data.y), (ONLY,), data.groups, weights=data.cell_weights, groups=params.groups.combine
         )
         self.missing = {grouping.name: cells.missing_rows(grouping) for grouping in cells.groupings}
-        cells, self.small = settle_small_groups(
-            cells, params.constraints, params.groups.small, params.groups.min_size
-        )
+        cells, self.small = settle_small_groups(cells, params.constraints, params.groups.small, params.groups.min_size)
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.encoder = fitted_encoder(params, data)
         Z: Any = encode(self.encoder, data.inputs)
@@ -270,8 +269,8 @@ class RegressionFitting:
             price = None
             if result.multipliers is not None and limit.bound is not None and not isinstance(limit.bound, tuple):
                 price = loss_price(result.assessment, place, result.multipliers) * loss_unit / unit.of(stated) + 0.0
-            reached = value * unit.of(stated)
-            limits.append(LimitResult(str(stated), reached, reached, limit.keeps(value), price))
+            there = value * unit.of(stated)
+            limits.append(LimitResult(str(stated), there, there, limit.keeps(value), price))
         status = result.status
         if all(each.kept for each in limits) and gain <= 1e-9:
             status = Status.DEGENERATE
@@ -283,7 +282,7 @@ class RegressionFitting:
             self.constraints, (ONLY,), rows, rows, result.stopped, has_run_out(result.iterations, self.params.training)
         )
         record = FitResult(
-            **{**result.facts(), "status": status},
+            **{**result.facts(), "status": status, "least_loss": None},
             message=facts.message(replace(result, status=status, assessment=assessment), reached),
             rows=self.cells.n_rows,
             accuracy=gain,
@@ -298,6 +297,7 @@ class RegressionFitting:
             notes=() if self.constraints == self.params.constraints else (_of_quantiles(self.constraints),),
             base=None if self.base is None else self._base_result(system, y),
             reached=reached,
+            task="regression",
         )
         return record, facts
 
@@ -316,9 +316,8 @@ class RegressionFitting:
             self.base.scored,
             1.0 - loss / constant,
             tuple(value * unit for value, unit in zip(measured, units, strict=True)),
-            0.0,
+            None,
             {},
-            "columns",
         )
 
     def _groups(self, z: Floats, y: Any) -> list[GroupResult]:

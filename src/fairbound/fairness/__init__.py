@@ -22,6 +22,7 @@ from fairbound.fairness.constraints import (
     Representation,
     Sufficiency,
     rate_limit,
+    share_in,
     shortest,
 )
 from fairbound.fairness.decisions import (
@@ -148,6 +149,7 @@ __all__ = [
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
+    "share_in",
     "share_of_selected",
     "shortest",
     "sigmoid",

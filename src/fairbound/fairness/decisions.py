@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,8 @@ def decision_indicators(decisions: Array, outcomes: tuple[int, ...]) -> NDArray[
 @dataclass(frozen=True)
 class DecisionSurrogate(RowFunction):
     """Maps logits z to φ(scale · t(z)), a surrogate of the decision, with derivatives."""
+
+    jumps: ClassVar[bool] = True
 
     surrogate: Surrogate
     margin: MarginKind = "probability"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ class RowFunction(ABC):
     """A function of the output and the target of a row, with derivatives by the output."""
 
     surrogate: Surrogate | None = None
+    jumps: ClassVar[bool] = False  # whether the exact values do
 
     @abstractmethod
     def values_and_derivatives(self, z: Array, y: Any) -> tuple[Array, Array]:
@@ -79,6 +80,8 @@ class Probability(RowFunction):
 @dataclass(frozen=True)
 class Above(RowFunction):
     """1{z > value}, smoothed by a bandwidth."""
+
+    jumps: ClassVar[bool] = True
 
     value: float
     bandwidth: float = 1.0

@@ -32,6 +32,9 @@ from fairbound.fairness.text import as_constraints, distinct_texts
 
 Array = NDArray[np.float64]
 
+SMOOTH = 1e-6
+"""The change that stands for a row where c̄ does not jump, as for means of predictions."""
+
 
 @dataclass(frozen=True)
 class ComparedPair:
@@ -127,9 +130,7 @@ class ConstraintSystem:
     @property
     def counts_decisions(self) -> bool:
         """Return whether all limits are about the decisions of the model, and about nothing else of a row."""
-        return all(
-            isinstance(each, DecisionSurrogate) and each.threshold == self.threshold for each in self.surrogates
-        )
+        return all(isinstance(each, DecisionSurrogate) and each.threshold == self.threshold for each in self.surrogates)
 
     def sums_of(self, z: Array, y: Any, loss: Any = None) -> Array:
         """Return the sums by which limits are judged, from the outputs of rows and their targets, (P, K, 2·O)."""
@@ -252,7 +253,9 @@ class ConstraintSystem:
             return np.zeros(0)
         shape = (len(self.surrogates), self.cells.n_cells, len(self.cells.outcomes))
         _, derivative = self.values_and_derivative(np.broadcast_to(0.5 * self.cells.totals[:, None], shape))
-        return self.cells.smallest_weight * np.abs(derivative).max(axis=(1, 2, 3))
+        jumps = np.array([each.jumps for each in self.surrogates])
+        found = self.cells.smallest_weight * np.abs(derivative * jumps[:, None, None]).max(axis=(1, 2, 3))
+        return found if jumps.all() else np.where(found > 0.0, found, SMOOTH)
 
     def rate_spread(self, indicators: Array, added: float = 0.5) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
