@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fairbound._errors import InputError
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.cross_fitting import cross_fit
@@ -154,10 +153,8 @@ class RegressionFitting:
         self.data, y = data, data.y
         centre = self.loss.constant(y, data.loss_weights)
         spread = float(np.sqrt(np.average(np.square(y - centre), weights=data.loss_weights)))
-        if not spread > 0.0:
-            raise InputError("y has the value {value:g} in every row, so there is nothing to predict.", value=centre)
-        self.unit = Unit(centre, spread, self.loss.degree)
-        self.cells = replace(cells, targets=(y - centre) / spread)
+        self.unit = Unit(centre, spread or 1.0, self.loss.degree)
+        self.cells = replace(cells, targets=(y - centre) / self.unit.scale)
         self.generator = new_generator(params, seed)
         self.model = first_model(
             params.module,
@@ -261,7 +258,14 @@ class RegressionFitting:
             return loss_unit * float(np.average(exact(self.loss, found, y), weights=weights))
 
         loss, constant = mean_loss(z), mean_loss(np.zeros_like(z))
-        gain = 1.0 - loss / constant
+        gain = 1.0 - loss / (constant or 1.0)
+        stated_rows = ConstraintSystem.build(self.constraints, self.cells).rows
+        named = {row.text: stated.text for row, stated in zip(system.rows, stated_rows, strict=True)}
+        result = replace(
+            result,
+            conflicts=tuple(named[each] for each in result.conflicts),
+            iterations=[self._row_in_unit(row, system.texts) for row in result.iterations],
+        )
         limits = []
         for place, (stated, limit, value) in enumerate(
             zip(self.constraints, system.constraints, measured, strict=True)
@@ -300,6 +304,16 @@ class RegressionFitting:
             task="regression",
         )
         return record, facts
+
+    def _row_in_unit(self, row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+        """Return a row of the history with the limits in the unit of y."""
+        found = dict(row)
+        for stated, text in zip(self.constraints, texts, strict=True):
+            for prefix in ("", "violation of ", "multiplier of "):
+                if f"{prefix}{text}" in found:
+                    value = found.pop(f"{prefix}{text}")
+                    found[f"{prefix}{stated}"] = value if prefix[:1] == "m" else value * self.unit.of(stated)
+        return found
 
     def _base_result(self, system: ConstraintSystem, y: Any) -> BaseResult | None:
         """Compare with the base alone."""

@@ -153,7 +153,8 @@ class ConstrainedRegressor(RegressorMixin, FittedModel):
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the prediction for each row."""
-        return self.unit_.centre + self.unit_.scale * self._outputs(X)[:, 0]
+        z = self._outputs(X)[:, 0]
+        return self.unit_.centre + self.unit_.scale * z
 
     @property
     def coef_(self) -> NDArray[np.float64]:

@@ -128,6 +128,11 @@ class ConstraintSystem:
         return [RowLossOf(loss) if isinstance(each, RowLossOf) else each for each in self.surrogates]
 
     @property
+    def bounded(self) -> bool:
+        """Return whether all functions of rows are shares, from 0 to 1."""
+        return all(each.jumps for each in self.surrogates)
+
+    @property
     def counts_decisions(self) -> bool:
         """Return whether all limits are about the decisions of the model, and about nothing else of a row."""
         return all(isinstance(each, DecisionSurrogate) and each.threshold == self.threshold for each in self.surrogates)
@@ -253,7 +258,7 @@ class ConstraintSystem:
             return np.zeros(0)
         shape = (len(self.surrogates), self.cells.n_cells, len(self.cells.outcomes))
         _, derivative = self.values_and_derivative(np.broadcast_to(0.5 * self.cells.totals[:, None], shape))
-        jumps = np.array([each.jumps for each in self.surrogates])
+        jumps = np.array([each.jumps for each in self.surrogates], dtype=bool)
         found = self.cells.smallest_weight * np.abs(derivative * jumps[:, None, None]).max(axis=(1, 2, 3))
         return found if jumps.all() else np.where(found > 0.0, found, SMOOTH)
 
