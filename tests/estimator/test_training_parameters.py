@@ -222,7 +222,7 @@ def test_they_are_parameters_like_the_others(tmp_path):
     clf.fit(X, y, sensitive_features=group).save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert (again.predict(X) == clf.predict(X)).all()
-    assert again.loss.regularizers == (SquaredMeasure("demographic_parity", 0.5),)
+    assert again.loss.regularizers == [SquaredMeasure("demographic_parity", 0.5)]
     assert again.loss.class_weight == {0: 1.0, 1: 2.0}
     with pytest.raises(ValueError, match="loss 'not in the file: BCEWithLogitsLoss'"):  # code is not written
         again.fit(X, y, sensitive_features=group)

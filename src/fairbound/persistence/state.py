@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
-from fairbound._json import Label, Scalar, as_record, decode, encode
-from fairbound._model_settings import Base, Confidence, Groups, Loss, Training
-from fairbound._settings import Settings, check_settings
+from fairbound._json import Scalar, decode, encode
+from fairbound._model_settings import Base
+from fairbound._settings import check_settings
 from fairbound.data import ColumnFormat
 from fairbound.estimator import (
     ConstrainedClassifier,
@@ -36,16 +35,7 @@ from fairbound.persistence.folder import (
     write_folder,
 )
 from fairbound.persistence.network import StoredNetwork, weights_of
-from fairbound.persistence.parts import (
-    StoredEncoder,
-    StoredLabels,
-    StoredLimit,
-    StoredTerm,
-    loss_name,
-    plain,
-    stored_class_weight,
-    stored_terms,
-)
+from fairbound.persistence.parts import StoredEncoder, StoredLabels, read, written
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,48 +44,17 @@ NOT_WRITTEN = {"callbacks", "base"}
 """Parameters that are code, or that a trained model no longer needs."""
 
 
-class StoredLoss(Struct, forbid_unknown_fields=True):
-    """The record `Loss` in the file."""
-
-    function: str
-    l2: Literal["auto"] | float
-    class_weight: list[tuple[Label, float]] | str | None
-    regularizers: tuple[StoredTerm | str, ...]
-
-    @classmethod
-    def of(cls, loss: Loss) -> StoredLoss:
-        """Return a record with the name of the function, because a file has no code."""
-        weight, terms = stored_class_weight(loss.class_weight), tuple(stored_terms(loss.regularizers))
-        return cls(loss_name(loss.function), loss.l2, weight, terms)
-
-    def restored(self) -> Loss:
-        """Return the loss."""
-        return Loss(
-            self.function,
-            l2=self.l2,
-            class_weight=dict(self.class_weight) if isinstance(self.class_weight, list) else self.class_weight,  # type: ignore[arg-type]  # checked there
-            regularizers=tuple(each if isinstance(each, str) else each.restored() for each in self.regularizers),
-        )
-
-
-RECORDS: dict[str, type[Settings]] = {"groups": Groups, "training": Training, "confidence": Confidence}
-
-PARAMETERS: dict[str, Any] = {
-    "constraints": list[StoredLimit | str],
-    "hidden": tuple[int, ...],
-    "loss": StoredLoss,
-    "encoder": StoredEncoder | Literal["auto"] | None,
-    "pos_label": Scalar,
-    "sensitive_columns": list[Scalar] | Scalar,
-    **dict.fromkeys(RECORDS, dict[str, Scalar] | None),
-}
-"""The types of parameters that the classifier does not check itself, as they are in the file."""
+ATTRIBUTES = (
+    *("by_name", "encoded_names", "formats", "group_columns", "left_columns", "n_features_in", "n_iter", "pos_label"),
+    *("result", "threshold"),
+)
+"""Fitted attributes that are written as they are; those of the classifier end with an underscore."""
 
 
 class StoredModel(Struct, forbid_unknown_fields=True):
     """The content of `model.json`: the attributes of a fitted classifier."""
 
-    params: dict[str, Any]
+    params: dict[str, str]
     classes: StoredLabels
     pos_label: Scalar
     threshold: float
@@ -136,25 +95,16 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
     calibration = estimator.calibration_
     stored, data = store(arrays)
     model = StoredModel(
-        params=_stored_params(estimator),
+        params=_written_params(estimator),
         classes=StoredLabels.of(estimator.classes_),
-        pos_label=plain(estimator.pos_label_, "pos_label"),
-        threshold=estimator.threshold_,
-        n_features_in=estimator.n_features_in_,
         feature_names_in=[str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
-        group_columns=tuple(estimator.group_columns_),
-        left_columns=tuple(estimator.left_columns_),
-        by_name=estimator.by_name_,
-        encoded_names=list(estimator.encoded_names_),
         encoder=None if encoder is None else StoredEncoder.of(encoder),
-        formats=estimator.formats_,
         network=StoredNetwork.of(estimator.model_),
         base=described,
         own_module=callable(estimator.hidden),
         calibration=calibration.temperature if isinstance(calibration, Temperature) else calibration,
-        n_iter=estimator.n_iter_,
-        result=estimator.result_,
         arrays=stored,
+        **{name: getattr(estimator, f"{name}_") for name in ATTRIBUTES},
     )
     write_folder(path, encode(model, indent=1), data, overwrite=overwrite)
 
@@ -191,17 +141,15 @@ def load(
 
 
 def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> ConstrainedClassifier:
-    found: Any = ConstrainedClassifier(**_restored_params(model.params))
+    found: Any = ConstrainedClassifier(**{name: read(text) for name, text in model.params.items()})
     check_settings(found)
-    Objective.of(found.objective)
-    found.classes_, found.pos_label_ = model.classes.restored(), model.pos_label
+    for name in ATTRIBUTES:
+        setattr(found, f"{name}_", getattr(model, name))
+    found.classes_ = model.classes.restored()
     labels = found.classes_.tolist()
     two = len(labels) == 2
-    found.threshold_, found.n_features_in_ = model.threshold, model.n_features_in
     if model.feature_names_in is not None:
         found.feature_names_in_ = np.array(model.feature_names_in, dtype=object)
-    found.group_columns_, found.left_columns_ = model.group_columns, model.left_columns
-    found.encoded_names_, found.by_name_, found.formats_ = model.encoded_names, model.by_name, model.formats
     found.encoder_ = None if model.encoder is None else model.encoder.restored()
     arrays = restore(model.arrays, data)
     weights = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
@@ -217,45 +165,15 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
         found.hidden = found.model_
     calibration = model.calibration
     found.calibration_ = Temperature(calibration) if isinstance(calibration, float) else calibration
-    found.n_iter_ = model.n_iter
-    found.result_ = model.result
     found.certificate_ = found.result_.certificate
     return found
 
 
-def _stored_params(estimator: Any) -> dict[str, Any]:
+def _written_params(estimator: Any) -> dict[str, str]:
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_WRITTEN}
-    special: dict[str, Any] = {
-        "objective": Objective.of(params["objective"]).text,
-        "constraints": [StoredLimit.of(each) for each in as_constraints(params["constraints"])],
-        "hidden": () if callable(params["hidden"]) else tuple(params["hidden"]),
-    }
-    if (loss := Loss.of(params.pop("loss"))).changed():
-        special["loss"] = StoredLoss.of(loss)
-    for name, kind in RECORDS.items():
-        if (value := params.pop(name)) is not None and (changed := kind.of(value).changed()):
-            special[name] = {key: _plain_setting(each) for key, each in changed.items()}
-    if isinstance(params["encoder"], TableEncoder):
-        special["encoder"] = StoredEncoder.of(params["encoder"])
+    params["objective"] = Objective.of(params["objective"]).text
+    params["constraints"] = list(as_constraints(params["constraints"]))
+    params["hidden"] = () if callable(params["hidden"]) else params["hidden"]
     if not isinstance(params["random_state"], int | np.integer):
         params["random_state"] = None
-    return special | {name: plain(value, name) for name, value in params.items() if name not in special}
-
-
-def _plain_setting(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float) else str(value)
-
-
-def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
-    known = set(inspect.signature(ConstrainedClassifier).parameters)
-    unknown = sorted(set(values) - (known - NOT_WRITTEN))
-    if unknown:
-        raise ValueError(f"it has the unknown parameter {unknown[0]!r}")
-    params = {name: as_record(value, PARAMETERS.get(name, Any)) for name, value in values.items()}
-    params["constraints"] = [each if isinstance(each, str) else each.restored() for each in params["constraints"]]
-    if "loss" in params:
-        params["loss"] = params["loss"].restored()
-    params |= {name: kind(**params[name]) for name, kind in RECORDS.items() if params.get(name) is not None}
-    if isinstance(params["encoder"], StoredEncoder):
-        params["encoder"] = params["encoder"].restored()
-    return params
+    return {name: written(value, name) for name, value in params.items()}
