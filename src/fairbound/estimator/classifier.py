@@ -405,7 +405,7 @@ class ConstrainedClassifier(ClassifierMixin, FittedModel):
         base_score : array, optional
             As for `predict`.
         """
-        weight, z, inputs = self.coef_, self._outputs(X, base_score), self._read_new(X)
+        weight, z, inputs = self._linear()[0], self._outputs(X, base_score), self._read_new(X)
         sign = -1.0 if self._flipped else 1.0
         Z = self._numbers(inputs, None if base_score is None else read_base_score(base_score, inputs.n_rows))
         names, parts = contributions(weight, Z, self._scores, inputs, self.encoder_, self.encoded_names_)
