@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from fairbound._errors import argument, two_classes_only
 from fairbound.fairness.row_functions import RowFunction
 from fairbound.fairness.surrogates import NormalStep, Surrogate, sigmoid
 
@@ -82,10 +83,8 @@ def check_threshold(threshold: float, n_labels: int) -> None:
     if not 0.0 < threshold < 1.0:
         raise ValueError(f"threshold={threshold!r}: must lie strictly between 0 and 1.")
     if n_labels > 2 and threshold != 0.5:
-        raise ValueError(
-            f"threshold={threshold!r} needs two classes, but there are {n_labels}: then the decision is the class with "
-            "the largest probability; leave threshold=0.5."
-        )
+        remedy = "With more, the decision is the class with the largest probability: leave {threshold=0.5}."
+        raise two_classes_only(argument("threshold", threshold), n_labels, remedy)
 
 
 def outcome_indicators(decisions: Array, outcomes: tuple[int, ...]) -> NDArray[np.float64]:
