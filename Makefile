@@ -43,7 +43,7 @@ test-slow: $(STAMP)  ## run the tests marked slow
 # The environment of `make test-engines`.  Slurm, and Java for Spark, come from apt, which needs root if they are absent.
 VENV_ENGINES ?= .venv-engines
 
-test-engines:  ## run the programs of docs/engines.md with torchrun, Ray, Spark and Slurm
+test-engines:  ## run the programs of docs/data.md with torchrun, Ray, Spark and Slurm
 	which srun slurmd munged java > /dev/null || apt-get install --yes --quiet slurm-wlm munge default-jre-headless
 	$(PYTHON) -m venv $(VENV_ENGINES)
 	$(VENV_ENGINES)/bin/python -m pip install --quiet -c constraints.txt torch

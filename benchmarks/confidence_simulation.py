@@ -6,7 +6,7 @@
     one
                direction, because few rows certify both directions only if the groups are nearly equal
 
-Each share has an exact binomial 95% interval.  `--figure` writes the figure of docs/confidence.md.
+Each share has an exact binomial 95% interval.  `--figure` writes the figure of docs/new_rows.md.
 """
 
 from __future__ import annotations

@@ -84,11 +84,13 @@ def kept(problems: int) -> None:
         found: Counter[str] = Counter()
         for seed in range(problems):
             table, y, g = draw(seed)
-            options = {"select": "20%"} if objective == "select" else {"objective": objective}
+            limits, options = [limit, "select 20%"], {}
+            if objective != "select":
+                limits, options = limit, {"objective": objective}
             own = [*(["old"] if "old" not in limit else []), *(["gain"] if "gain" not in objective else [])]
             X = table.drop(columns=own)
             try:
-                clf = ConstrainedClassifier(limit, training=QUICK, **options).fit(X, y, sensitive_features=g)
+                clf = ConstrainedClassifier(limits, training=QUICK, **options).fit(X, y, sensitive_features=g)
             except ValueError as error:  # a group or stratum with too few rows
                 found["refused: " + str(error)[:40]] += 1
                 continue
@@ -162,7 +164,7 @@ def new_rows(splits: int) -> None:
             best = plain_at_limit(score[a], y[a], g[a], 0.9)
             cut = score[a][best].min(initial=np.inf)
             d, e = ours.predict(X[b]), (score[b] >= cut).astype(int)
-            quota = ConstrainedClassifier("disparate_impact >= 0.9", select="20%", training=QUICK)
+            quota = ConstrainedClassifier(["disparate_impact >= 0.9", "select 20%"], training=QUICK)
             quota.fit(X[a], y[a], sensitive_features=g[a])
             f, top = quota.predict(X[b], select="20%"), (score[b] >= np.quantile(score[b], 0.8)).astype(int)
             hits = [float(y[b][each == 1].mean()) for each in (f, top)]

@@ -261,7 +261,7 @@ def threads_aims(rows: Rows) -> Iterable[Aim]:
 
 MODELS = {"law": (), "dutch": (32,), "acsincome": (256,)}
 LIMITS = {"DI": ("disparate_impact",), "EI": ("equal_impact",), "both": ("disparate_impact", "equal_impact")}
-# The fast solver's accuracies in docs/reproduction.md, at 0.8 and 0.9.
+# The fast solver's accuracies in docs/paper.md, at 0.8 and 0.9.
 REACHED = {
     "law": {"DI": (90.15, 89.96), "EI": (90.15, 90.15), "both": (90.15, 89.96)},
     "dutch": {"DI": (81.76, 79.66), "EI": (83.89, 83.54), "both": (81.60, 79.86)},

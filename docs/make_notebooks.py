@@ -13,7 +13,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 DOCS = Path(__file__).parent
-PAGES = ["quickstart", "choosing_a_limit", "study", "any_model", "unseen", "audit"]
+PAGES = ["training", "decisions", "new_rows", "auditing", "any_model", "researcher"]
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n?", re.MULTILINE | re.DOTALL)
 PRINT = re.compile(r"^print\((?=[\w.]+(?:\([^()]*\))?\))", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The programs and lines of docs/engines.md, run as they stand: torchrun, Ray Train, Spark and Slurm.
+"""The programs and lines of docs/data.md, run as they stand: torchrun, Ray Train, Spark and Slurm.
 
 `make test-engines` installs what they need.  Elsewhere, the lines of engines that are absent are skipped.
 """
@@ -29,7 +29,7 @@ from fairbound.data import read_table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
 
-PAGE = (Path(__file__).parents[1] / "docs" / "engines.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8").split("## Engines")[1]
 PROGRAMS = {name: text for text, name in re.findall(r"^```py\n(# (\w+\.py)\n.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)}
 LINES = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
 NEEDS = {

@@ -10,7 +10,7 @@ import pytest
 nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
 
 DOCS = Path(__file__).parents[1] / "docs"
-WITH_TABLES = {"quickstart", "choosing_a_limit", "study", "any_model", "audit"}
+WITH_TABLES = {"training", "auditing", "any_model"}
 MAKE = runpy.run_path(str(DOCS / "make_notebooks.py"))
 
 
@@ -22,6 +22,8 @@ def test_a_notebook_is_that_of_its_page(page: str) -> None:
 
 @pytest.mark.parametrize("page", MAKE["PAGES"])
 def test_a_notebook_runs_and_shows_its_results(page: str, tmp_path: Path) -> None:
+    if page == "any_model":
+        pytest.importorskip("xgboost")
     notebook = nbformat.read(DOCS / "notebooks" / f"{page}.ipynb", as_version=4)
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ())]

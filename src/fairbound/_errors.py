@@ -158,21 +158,13 @@ def both_given(one: Message, other: Message, what: str, remedy: str = "Leave one
     )
 
 
-UNWEIGHTED = "it tests on rows of equal weight"
+def two_classes_only(stated: str, count: int, remedy: str = "") -> InputError:
+    """Return the error of something that needs two classes.
 
-
-def against_confidence(
-    other: str, reason: str, remedy: str = "Leave one of them out.", level: Any = None
-) -> InputError:
-    """Return the error of something that `confidence=` cannot test on calibration rows.
-
-    >>> print(against_confidence(argument("groups.small", "warn"), "it tests all groups", level=0.9))
-    confidence=0.9 does not work with groups=Groups(small='warn'): it tests all groups. Leave one of them out.
+    >>> print(two_classes_only(argument("pos_label", 1), 3))
+    pos_label=1 needs two classes, but there are 3.
     """
-    stated = argument("confidence") if level is None else argument("confidence", level)
-    return InputError(
-        "{stated} does not work with {other}: {reason}.", remedy, stated=stated, other=other, reason=reason
-    )
+    return InputError("{stated} needs two classes, but there are {count}.", remedy, stated=stated, count=count)
 
 
 def together(processes: Any) -> AbstractContextManager[None]:

@@ -1,6 +1,4 @@
-"""Read untrusted files within bounds, and write files that are complete or not there.
-
-Reading: regular files only, of bounded size.
+"""Read files, and write files that are complete or not there.
 
 Writing: new content is written to a draft, a folder `.fairbound-XXXXXXXX` beside its destination, and moved there when
 it is complete.  A run that is killed leaves its draft, which nobody takes for output.
@@ -11,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,18 +17,6 @@ from typing import Any
 
 from fairbound._words import did_you_mean
 
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-
-
-class UnfitFileError(ValueError):
-    """A file is of the wrong kind or too large; the message says which."""
-
 
 def existing_file(path: str | os.PathLike[str]) -> Path:
     """Return the path of a file; the error for a file that does not exist offers the nearest name."""
@@ -39,60 +24,19 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     if file.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
     if file.exists() and not file.is_file():
-        raise UnfitFileError(f"{path} is {_kind(file.stat())} and not a regular file; give the path of a file.")
+        raise ValueError(f"{path} is not a regular file; give the path of a file.")
     if not file.is_file():
         beside = [each.name for each in file.parent.iterdir()] if file.parent.is_dir() else []
         raise FileNotFoundError(f"There is no file {path}.{did_you_mean(file.name, beside)}")
     return file
 
 
-def read_bytes(path: str | os.PathLike[str], largest: int) -> bytes:
-    """Return the content of a regular file of at most `largest` bytes; links are followed.
-
-    Parameters
-    ----------
-    path : path
-    largest : int
-        Largest size in bytes; it is checked before anything is read.
-
-    Raises
-    ------
-    UnfitFileError
-        For a pipe, a device, a socket or a folder (without waiting for it), and for a file that is too large.
-    OSError
-        If the file cannot be opened or read.
-    """
-    _check_kind(os.stat(path))  # before opening, because opening a device may have effects
-    # The file may have been replaced since; O_NONBLOCK keeps a pipe from blocking us.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags), "rb") as file:
-        found = os.fstat(file.fileno())
-        _check_kind(found)
-        if found.st_size > largest:
-            raise UnfitFileError(f"it has {found.st_size:,} bytes, and at most {largest:,} are read")
-        content = file.read(largest + 1)  # not more, in case the file grows meanwhile
-    if len(content) > largest:
-        raise UnfitFileError(f"it has more than {largest:,} bytes")
-    return content
-
-
-def _check_kind(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise UnfitFileError(f"it is {_kind(found)} and not a regular file")
-
-
-def _kind(found: os.stat_result) -> str:
-    return next((name for test, name in _KINDS if test(found.st_mode)), "something else")
-
-
 def begins_with(path: Path, mark: bytes, within: int = 4096) -> bool:
     """Return whether the first `within` bytes of a regular file contain the bytes `mark`."""
-    try:
-        _check_kind(path.stat())
-        with path.open("rb") as file:
-            return mark in file.read(within)
-    except (OSError, UnfitFileError):
+    if not path.is_file():
         return False
+    with path.open("rb") as file:
+        return mark in file.read(within)
 
 
 def as_utf8(text: str) -> bytes:
@@ -175,6 +119,16 @@ def publish(fresh: Path, final: Path, *, replace: bool = False, ours: Sequence[s
         target = final / path.relative_to(fresh)
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
+
+
+@contextmanager
+def fresh_folder(final: Path, said: str = "", *, replace: bool = False, ours: Sequence[str] = ()) -> Iterator[Path]:
+    """Yield a folder to fill.  It appears at `final` if all goes well, and is removed otherwise; see `publish`."""
+    with draft_beside(final, said) as draft:
+        folder = draft / CONTENT
+        folder.mkdir()
+        yield folder
+        publish(folder, final, replace=replace, ours=ours)
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = True) -> None:

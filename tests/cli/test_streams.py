@@ -15,7 +15,7 @@ from tests.cli.processes import call, environment
 from fairbound.cli.endings import EXIT_CODES, Guard
 
 DECIDED = ["--target", "approved", "--prediction", "decision", "--positive", "yes", "--sensitive", "sex"]
-PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command_line.md"
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes and file names of POSIX")
 

@@ -29,7 +29,7 @@ def ratio(decided: np.ndarray, group: np.ndarray) -> float:
 @pytest.mark.parametrize(("select", "count"), [(100, 100), ("10%", 150), ("100", 100), (1200, 1200)])
 def test_exactly_the_quota_is_selected_and_the_limits_hold_among_the_selected(select, count, hidden):
     X, y, group = rows()
-    clf = quick("disparate_impact >= 0.9", select=select, hidden=hidden).fit(X, y, sensitive_features=group)
+    clf = quick(["disparate_impact >= 0.9", f"select {select}"], hidden=hidden).fit(X, y, sensitive_features=group)
     decided = clf.predict(X)
     assert decided.sum() == count
     assert ratio(decided, group) >= 0.9
@@ -43,7 +43,7 @@ def test_exactly_the_quota_is_selected_and_the_limits_hold_among_the_selected(se
 
 def test_without_limits_the_best_rows_of_a_plain_fit_are_selected():
     X, y, _ = rows()
-    clf = quick(select=100).fit(X, y)
+    clf = quick("select 100").fit(X, y)
     free = quick().fit(X, y)
     best = np.argsort(-free.decision_function(X))[:100]
     assert set(np.flatnonzero(clf.predict(X))) == set(best)
@@ -52,7 +52,7 @@ def test_without_limits_the_best_rows_of_a_plain_fit_are_selected():
 
 def test_ties_are_left_out_and_told():
     X, y, group = rows(ties=True)
-    clf = quick("demographic_parity <= 0.05", select=100).fit(X, y, sensitive_features=group)
+    clf = quick(["demographic_parity <= 0.05", "select 100"]).fit(X, y, sensitive_features=group)
     z, decided = clf.decision_function(X), clf.predict(X)
     selected = int(decided.sum())
     assert selected <= 100
@@ -83,7 +83,7 @@ def test_of_a_batch_exactly_so_many_are_selected_and_they_are_the_best():
 def test_a_quota_has_weights_folders_and_a_forecast_of_the_limits_only(tmp_path):
     X, y, group = rows()
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
-    clf = ConstrainedClassifier("demographic_parity <= 0.05", select="20%")
+    clf = ConstrainedClassifier(["select 20%", "demographic_parity <= 0.05"])
     clf.fit(X, y, sensitive_features=group, sample_weight=weight)
     decided = clf.predict(X)
     share = np.average(decided, weights=weight)
@@ -92,7 +92,7 @@ def test_a_quota_has_weights_folders_and_a_forecast_of_the_limits_only(tmp_path)
     assert [each.limit for each in clf.result_.forecast.limits] == ["demographic_parity <= 0.05"]
     clf.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.select == "20%"
+    assert again.constraints[0] == "select 20%"
     assert (again.predict(X) == decided).all()
 
 
@@ -100,7 +100,7 @@ def test_a_base_is_selected_from_by_quota():
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     X, y, group = rows()
-    clf = quick("disparate_impact >= 0.9", base=HistGradientBoostingClassifier(max_iter=20), select=200)
+    clf = quick(["disparate_impact >= 0.9", "select 200"], base=HistGradientBoostingClassifier(max_iter=20))
     clf.fit(X, y, sensitive_features=group)
     assert clf.result_.kept
     assert "base" in str(clf.result_)
@@ -108,38 +108,43 @@ def test_a_base_is_selected_from_by_quota():
 
 
 @pytest.mark.parametrize(
-    ("params", "said"),
+    ("select", "said"),
     [
-        ({"select": "ten"}, "select='ten' must be a number of rows, such as 100"),
-        ({"select": "100%"}, "must be a number of rows"),
-        ({"select": 2000}, "select=2000 is more than there are rows, 1,500"),
-        ({"select": 0}, "select=0"),
-        ({"select": 100, "confidence": 0.9}, "select=100"),
+        ("ten", "select='ten' must be a number of rows, such as 100"),
+        ("100%", "must be a number of rows"),
+        (2000, "select=2000 is more than there are rows, 1,500"),
+        (0, "must be a number of rows"),
     ],
 )
-def test_quotas_that_cannot_be_are_refused(params, said):
+def test_quotas_that_cannot_be_are_refused(select, said):
     X, y, group = rows()
     with pytest.raises(ValueError, match=said):
-        quick("disparate_impact >= 0.8", **params).fit(X, y, sensitive_features=group)
-    if "confidence" not in params:
-        with pytest.raises(ValueError, match=r"select="):
-            quick().fit(X, y).predict(X, **params)
+        quick(["disparate_impact >= 0.8", f"select {select}"]).fit(X, y, sensitive_features=group)
+    with pytest.raises(ValueError, match=said):
+        quick().fit(X, y).predict(X, select=select)
+    with pytest.raises(ValueError, match="one quota, but there are 2"):
+        quick(["select 10", "select 5%"]).fit(X, y)
 
 
 def test_several_classes_have_no_quota():
     X, y, _ = rows()
     three = y + (X[:, 1] > 0.5)
     with pytest.raises(ValueError, match="needs two classes"):
-        quick(select=10).fit(X, three)
+        quick("select 10").fit(X, three)
     with pytest.raises(ValueError, match="needs two classes"):
         quick().fit(X, three).predict(X, select=10)
 
 
 def test_the_settings_of_a_study_are_read_before_its_rows():
     limit = "disparate_impact >= 0.8"
-    settings = StudySettings.build(limit, select="10%", objective="cost(false_positive=1, false_negative=5)")
-    clf = settings.classifier(settings.limits, None, None)
-    assert (clf.select, clf.objective) == ("10%", "cost(false_positive=1, false_negative=5)")
+    given = {"objective": "cost(false_positive=1, false_negative=5)"}
+    for settings in (
+        StudySettings.build(limit, select="10%", **given),
+        StudySettings.build([limit, "select 10%"], **given),
+    ):
+        clf = settings.classifier(settings.limits, None, None)
+        assert [str(each) for each in clf.constraints] == [limit, "select 10%"]
+        assert clf.objective == given["objective"]
     with pytest.raises(ValueError, match="select='ten' must be a number of rows"):
         StudySettings.build(limit, select="ten")
     with pytest.raises(ValueError, match="objective='acc' must be accuracy"):

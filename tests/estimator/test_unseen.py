@@ -237,7 +237,7 @@ def test_a_margin_for_every_kind_of_fit(kind):
     if kind == "two columns":
         groups = {"group": group, "other": np.where(X[:, 1] > 0, "u", "v")}
     if kind == "quota":
-        clf.set_params(select="30%")
+        clf.set_params(constraints=[LIMIT, "select 30%"])
     result = clf.fit(X, y, sensitive_features=groups, **further).result_
     assert result.kept
     if kind == "quota":

@@ -410,7 +410,7 @@ def test_a_corrupt_or_foreign_state_is_refused_in_one_sentence(broken, tmp_path)
 
 
 def test_other_kinds_of_files_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="a folder"):
+    with pytest.raises(IsADirectoryError, match="is a folder"):
         Monitor.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         Monitor.load(tmp_path / "none.json")

@@ -47,7 +47,7 @@ def test_groups_with_equal_rates_seldom_differ_from_the_highest():
 @pytest.mark.parametrize("sizes", ["equal", "unequal"])
 @pytest.mark.parametrize("rate", [0.3, 0.1])
 def test_the_promise_holds_for_3_to_12_groups(k, sizes, rate):
-    """The figures are in docs/audit.md."""
+    """The figures are in docs/auditing.md."""
     rows = [400] * k if sizes == "equal" else np.geomspace(60, 3000, k).astype(int).tolist()
     rng = np.random.default_rng([k, len(sizes), int(100 * rate)])
     share, too_many = share_below(0.05, 1000, equal_rates(rng, rows, rate))

@@ -1,6 +1,6 @@
 """Every rate, measure, interval and verdict once more, from the rows themselves, with numpy and scipy alone.
 
-Written from the documented definitions (docs/audit.md, docs/certificate.md) and not from the code: a rate is counted by
+Written from the documented definitions (docs/auditing.md, docs/new_rows.md) and not from the code: a rate is counted by
 masks over the rows, where the package sums over cells; Clopper-Pearson comes from the
 inverse of the binomial distribution; the Bernstein bound is
 evaluated on the rows, where the package has closed forms of sums; two independent rates are tested by enumeration if
@@ -223,7 +223,7 @@ def pair_interval(kind: str, first: tuple[float, float], second: tuple[float, fl
 
 
 def few_outcomes(first: Sample, second: Sample) -> bool:
-    """Tell whether the score test applies (docs/certificate.md)."""
+    """Tell whether the score test applies (docs/new_rows.md)."""
     n1, n2 = len(first.part), len(second.part)
     return min(n1, n2) > 0 and (n1 + 1) * (n2 + 1) <= 1_000_000
 
@@ -264,7 +264,7 @@ def score_p_value(first: Sample, second: Sample, alpha: float, kind: str, limit:
 def least_of_two(
     first: Sample, second: Sample, alpha: float, kind: str, limit: float, share: tuple[Sample, str] | None = None
 ) -> float:
-    """Scan the confidence set of two independent rates for its least ratio or difference (docs/certificate.md).
+    """Scan the confidence set of two independent rates for its least ratio or difference (docs/new_rows.md).
 
     With `share` one of the two is a group, the other the rest of everyone, and the group (named by its place) is
     compared with everyone; the worse end of the interval of its share counts.

@@ -1,7 +1,10 @@
-"""Base models on disk: the same decisions without pickle; damaged trees are refused; a base is given again."""
+"""Base models on disk: the same decisions without pickle; no other type is read; a base is given again."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import sys
 
 import numpy as np
@@ -105,6 +108,25 @@ def test_a_file_with_xgboost_says_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(ImportError, match=r"xgboost: run pip install .*\[xgboost\]"):
         XGBoostModel(b"{}", 2)
+
+
+def test_a_forged_type_is_refused_and_runs_nothing(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    X, y, group = toy(200)
+    clf = quick("demographic_parity <= 0.4", base=LogisticRegression(), base__cv=2).fit(X, y, sensitive_features=group)
+    clf.save(tmp_path / "model")
+    file = tmp_path / "model" / "model.json"
+    document = json.loads(file.read_text())
+    forged, arrays = skops.dumps(KNeighborsClassifier().fit(X, y)), document["model"]["arrays"]
+    assert arrays[-1]["name"] == "base/0"
+    data = base64.b64decode(document["data"])[: -arrays[-1]["shape"][0]] + forged
+    arrays[-1]["shape"] = [len(forged)]
+    text = json.dumps(document["model"])
+    stated = {**document, "data": base64.b64encode(data).decode()}
+    stated["sha256"] = hashlib.sha256(text.encode() + data).hexdigest()
+    file.write_text(json.dumps({**stated, "model": 0}).replace('"model": 0', f'"model": {text}'))
+    with pytest.raises(ModelFileError, match="Untrusted types found"):
+        load(tmp_path / "model")
 
 
 def test_given_scores(tmp_path):

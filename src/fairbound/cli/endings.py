@@ -37,7 +37,7 @@ EXIT_CODES = {
     CLOSED_PIPE: "the reader of the output has closed it, as in `| head -1`",
     TERMINATED: "terminated (SIGTERM), as by `timeout` or `docker stop`",
 }
-"""The exit codes; docs/command_line.md has the same table."""
+"""The exit codes; docs/reference/command_line.md has the same table."""
 
 
 def sentence_of(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import Message, render
 from fairbound._escapes import escaped_json, visible
-from fairbound._files import CONTENT, draft_beside, existing_file, publish, resolved
+from fairbound._files import draft_beside, existing_file, fresh_folder, publish
 from fairbound._words import did_you_mean
 from fairbound.cli.endings import Terminated
 from fairbound.cli.names import option_name
@@ -308,40 +308,25 @@ def refuse_existing(path: Path, option: str = "--out") -> None:
 
 
 @contextmanager
-def fresh_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
-    """Yield a folder to fill.  It appears at `path` if all goes well, and is removed otherwise.
-
-    With `replace`, the files of a study in a folder that is there are replaced; all others stay.
-    """
+def out_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
+    """Yield a folder to fill, which appears at `path`; with `replace`, the files of a study there are replaced."""
     from fairbound.studies import STUDY_FILES
 
     final = Path(path)
     if not replace:
         refuse_existing(final)
-    with draft_beside(final, f"{final} (--out)") as draft:
-        folder = draft / CONTENT
-        folder.mkdir()
+    with fresh_folder(final, f"{final} (--out)", replace=replace, ours=STUDY_FILES) as folder:
         yield folder
-        if not replace:
-            refuse_existing(final)  # it may have been created meanwhile
-        publish(folder, final, replace=replace, ours=STUDY_FILES)
 
 
 @contextmanager
-def fresh_file(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
-    """Yield a file to write.  It appears at `path` if all goes well; `replace` allows to replace a file."""
+def out_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a file to write, which appears at `path` if all goes well."""
     final = Path(path)
-    if not replace:
-        refuse_existing(final)
-    elif final.is_dir():
-        raise IsADirectoryError(f"{final} is a folder (--out); give the path of a file.")
-    final = resolved(final)
+    refuse_existing(final)
     with draft_beside(final, f"{final} (--out)") as draft:
-        file = draft / final.name
-        yield file
-        if not replace:
-            refuse_existing(final)
-        publish(file, final, replace=replace)
+        yield draft / final.name
+        publish(draft / final.name, final)
 
 
 class RowProgress:

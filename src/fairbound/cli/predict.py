@@ -71,11 +71,11 @@ def predict(
       $ fairbound audit decided.csv --target approved --prediction prediction --sensitive sex
     """
     from fairbound.cli.inputs import parse_memory
-    from fairbound.cli.output import RowProgress, check_source, fresh_file, load_model
+    from fairbound.cli.output import RowProgress, check_source, load_model, out_file
     from fairbound.data import Source, copy_writer
 
     check_source(source, folders=True)
-    with fresh_file(out) as file, output.stage(f"Deciding {source}"):
+    with out_file(out) as file, output.stage(f"Deciding {source}"):
         classifier = load_model(model)
         decider, tell = Decider(classifier, source, column, probability), RowProgress(output)
         rows = open_rows(classifier, source, delimiter, encoding, data_dir=data_dir, quiet=output.silent)

@@ -120,7 +120,7 @@ def make_program() -> typer.Typer:
         help="Train classifiers under stated limits on measured group disparities, and check decisions against them.",
         epilog="Exit codes: "
         + "; ".join(f"{code} {EXIT_CODES[code]}" for code in (KEPT, NOT_KEPT, BAD_INPUT))
-        + ". docs/command_line.md has the others.",
+        + ". docs/reference/command_line.md has the others.",
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # plain help pages open faster, and their commands can be copied

@@ -15,7 +15,7 @@ from fairbound._text_tables import TextTable
 from fairbound._words import number
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.names import option_name
-from fairbound.cli.output import Interruptible, Output, finishing, fresh_folder, refuse_existing
+from fairbound.cli.output import Interruptible, Output, finishing, out_folder, refuse_existing
 
 if TYPE_CHECKING:
     from fairbound._journal import Journal
@@ -136,7 +136,7 @@ def write_study(
     while not place.exists():
         place = place.parent
     how = {"memory": memory, "scratch": place, "processes": saved.processes, "tell": RowProgress(output)}
-    with saved, fresh_folder(saved.out, replace=saved.replaces) as folder:
+    with saved, out_folder(saved.out, replace=saved.replaces) as folder:
         with output.stage(f"Reading {source}"):
             data, held_out = load_parts(source, test_file, reading, quiet=output.silent, **how)
         output.notes(render(note, option_name) for note in remarks(data))

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fairbound._errors import Message, missing_extra
-from fairbound._files import read_bytes
 from fairbound._json import decode
 
 CHUNK = 1 << 16  # bytes between two updates of the progress
-LARGEST_RECORD = 1 << 16  # bytes; largest size of a record of a checksum
 
 
 class DownloadError(OSError):
@@ -141,7 +139,7 @@ def _recorded_checksum(record: Path) -> str | None:
     if not record.is_file():
         return None
     try:
-        checksum = decode(read_bytes(record, LARGEST_RECORD))["sha256"]
+        checksum = decode(record.read_bytes())["sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{record} is damaged; delete it, and the checksum is recorded again.") from error
     return str(checksum)

@@ -26,9 +26,10 @@ from fairbound.estimator.models import logits, model_inputs
 from fairbound.estimator.objectives import Objective, Reached
 from fairbound.estimator.parameters import checked
 from fairbound.estimator.posteriors import GroupPosterior
-from fairbound.estimator.quotas import read_quota
 from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
+from fairbound.estimator.regression import Unit
+from fairbound.estimator.regressor import ConstrainedRegressor
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
@@ -49,6 +50,7 @@ __all__ = [
     "CategoryColumn",
     "CodedColumns",
     "ConstrainedClassifier",
+    "ConstrainedRegressor",
     "Corrected",
     "EncodedColumns",
     "FeedForward",
@@ -76,6 +78,7 @@ __all__ = [
     "SquaredMeasure",
     "TableEncoder",
     "Temperature",
+    "Unit",
     "as_model",
     "as_regularizers",
     "base_name",
@@ -86,7 +89,6 @@ __all__ = [
     "make_fairness_scorer",
     "model_inputs",
     "read_inputs",
-    "read_quota",
     "read_strata",
     "settle_small_groups",
     "share_inputs",

@@ -20,11 +20,11 @@ from sklearn.utils import check_random_state
 
 from fairbound._errors import InputError, InputTypeError
 from fairbound._journal import digest
-from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training, refuse_conflicts
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training
 from fairbound._settings import Settings, check_parameter, check_settings, declared_settings, nested_parameters
 from fairbound._words import did_you_mean
 from fairbound.evaluation import AUTO
-from fairbound.fairness import Cells, Constraint, as_constraints, refuse_contradictions
+from fairbound.fairness import Cells, Constraint, Quota, as_constraints, without_quota
 from fairbound.training import Passes
 from fairbound.training import present_processes as found_processes
 
@@ -42,7 +42,7 @@ class Parameters(Protocol):
     objective: Any
     loss: Loss
     threshold: float
-    select: Any
+    select: Quota | None
     pos_label: Any
     margin: Any
     confidence: Any
@@ -58,14 +58,14 @@ class Parameters(Protocol):
 def checked(estimator: Any) -> Any:
     """Return a copy of the estimator with its parameters as `Parameters`; raise an error for one that is not allowed.
 
-    `hidden` is then the widths, and `module` the user's own network, if it is one.
+    `hidden` is then the widths, and `module` the user's own network, if it is one; `select` is the quota among the
+    constraints.
     """
     check_settings(estimator)
     if isinstance(estimator.constraints, Iterator):
         raise TypeError("constraints= is an iterator, which can be read only once: give a list or a tuple.")
     found = copy.copy(estimator)
-    found.constraints = as_constraints(estimator.constraints)
-    refuse_contradictions(found.constraints)
+    found.constraints, found.select = without_quota(as_constraints(estimator.constraints))
     found.groups, found.loss = Groups.of(estimator.groups), Loss.of(estimator.loss)
     found.training, found.base = Training.of(estimator.training), Base.of(estimator.base)
     found.confidence = None if estimator.confidence is None else Confidence.of(estimator.confidence)
@@ -106,12 +106,6 @@ def one_callback(
         return any(said)
 
     return each
-
-
-def refuse_together(params: Parameters, bounds: Sequence[float] = ()) -> None:
-    """Raise an error for parameters that contradict each other; `bounds` are those of a frontier."""
-    names = ("confidence", "margin", "groups", "training", "select")
-    refuse_conflicts(params.constraints, bounds=bounds, **{name: getattr(params, name) for name in names})
 
 
 def present_processes(estimator: Any) -> Processes | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import numpy as np
 
-from fairbound._files import UnfitFileError, read_bytes
+from fairbound._files import existing_file
 from fairbound._json import decode
 from fairbound.evaluation.e_processes import MEMORIES, EProcesses
 from fairbound.evaluation.monitor_records import CountedBatch, MonitorAlarm
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fairbound.evaluation.monitoring import Monitor
 
 VERSION = 4
-LARGEST_STATE = 2**26  # bytes
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def write_state(monitor: Monitor) -> bytes:
 def read_state(kind: type[Monitor], path: str | os.PathLike[str]) -> Monitor:
     """Return the monitor of a state file; raise an error for any other file, or a file that was changed."""
     try:
-        content = read_bytes(path, LARGEST_STATE)
+        content = existing_file(path).read_bytes()
         if b'"fairbound monitor"' not in content[:100]:
             raise ValueError("it was not written by a monitor")
         file = decode(content, StateFile)
@@ -90,7 +89,7 @@ def read_state(kind: type[Monitor], path: str | os.PathLike[str]) -> Monitor:
         if _digest(bytes(file.state)) != file.digest:
             raise ValueError("it was changed after a monitor wrote it")
         return _restored(kind, decode(file.state, StateRecord))
-    except (UnfitFileError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(
             f"{os.fspath(path)} cannot be used as the state of a monitor: {str(error).rstrip('.')}."
         ) from error

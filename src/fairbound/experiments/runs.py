@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Literal
 
 import fairbound
-from fairbound._files import UnfitFileError, read_bytes
 from fairbound._json import Number, as_record, decode
 from fairbound.data import Split
 from fairbound.experiments.protocol import DATASETS, SCALE, Run, Setting
 
 Grid = tuple[tuple[Number, Number], tuple[Number, Number]]
 By = Literal["decisions", "surrogate"]
-LARGEST = 2**30
-"""Largest size of the results file in bytes.  A run takes about 40,000."""
 START = b'{"key":'
 """The first characters of every line."""
 
@@ -151,12 +148,7 @@ class Results(dict[Run, Outcome]):
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        try:
-            whole, _, rest = read_bytes(path, LARGEST).rpartition(b"\n")
-        except UnfitFileError as error:
-            raise ValueError(
-                f"{path} is not a results file of `fairbound reproduce`: {error}. Give another --out."
-            ) from error
+        whole, _, rest = path.read_bytes().rpartition(b"\n")
         for number, line in enumerate((*whole.splitlines(), rest), start=1):
             try:
                 if line is rest:  # empty, unless an interrupt left an incomplete line

@@ -22,9 +22,9 @@ from fairbound.fairness.constraints import (
     Representation,
     Sufficiency,
     rate_limit,
+    share_in,
     shortest,
 )
-from fairbound.fairness.contradictions import refuse_contradictions
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
     as_logits,
@@ -53,6 +53,7 @@ from fairbound.fairness.rates import (
     true_positive_rate,
     uses_label,
 )
+from fairbound.fairness.row_functions import RowFunction, RowLossOf
 from fairbound.fairness.sensitive import Division, read_columns
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
@@ -70,7 +71,7 @@ from fairbound.fairness.surrogates import (
     sigmoid,
 )
 from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValues
-from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
+from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, without_quota
 
 __all__ = [
     "CONSTRAINTS",
@@ -113,6 +114,8 @@ __all__ = [
     "RateBlock",
     "RateFunction",
     "Representation",
+    "RowFunction",
+    "RowLossOf",
     "Sigmoid",
     "SmoothedStep",
     "Sufficiency",
@@ -143,10 +146,10 @@ __all__ = [
     "rate_limit",
     "read_columns",
     "read_probabilities",
-    "refuse_contradictions",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
+    "share_in",
     "share_of_selected",
     "shortest",
     "sigmoid",
@@ -156,4 +159,5 @@ __all__ = [
     "undefined_groups",
     "uses_label",
     "with_unknown",
+    "without_quota",
 ]

@@ -1,8 +1,8 @@
 """Base models on disk, without pickle and without any code in the file.
 
-    LightGBM          its text, which `lightgbm_text` checks
-    XGBoost           its JSON, which `xgboost_json` checks
-    scikit-learn      skops, if every type in the model is on a list of trusted types (`sklearn_models`)
+    LightGBM          its own text
+    XGBoost           its own JSON
+    scikit-learn      skops, if every type in the model is on its list of trusted types, or a part of trees
     all others        not written: use `save(path, base=False)` and `load(path, base=...)`
 
 Each model is an array of bytes, whose name begins with "base/".
@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Annotated, Any, Literal
 
-import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
@@ -35,68 +34,63 @@ from fairbound.estimator import (
     is_a,
 )
 from fairbound.persistence.folder import ModelFileError
-from fairbound.persistence.lightgbm_text import LightGBMBooster, read_lightgbm
 from fairbound.persistence.parts import Positive, StoredEncoder
-from fairbound.persistence.sklearn_models import read_model, write_model
-from fairbound.persistence.xgboost_json import OBJECTIVES, read_xgboost
 
 PREFIX = "base/"
 
+OBJECTIVES = ("binary:logistic", "multi:softprob")
+"""Objectives for which the booster of XGBoost itself returns probabilities."""
+
+TREES = [
+    "functools.partial",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+    "sklearn.utils.validation.check_array",
+]
+"""Parts of trees that skops does not trust by itself."""
+
+GIVE_AGAIN = "leave the base out with save(path, base=False), and give it again with load(path, base=...)"
+
 
 class LightGBMModel:
-    """A booster that was read from LightGBM's text format."""
+    """A booster that was read from LightGBM's text."""
 
-    def __init__(self, text: str, n_classes: int) -> None:
+    def __init__(self, data: bytes, n_classes: int) -> None:
         lightgbm = import_extra("lightgbm", "Reading this model needs", "lightgbm")
-        self.checked = read_lightgbm(text, n_classes)
-        try:
-            self.booster = lightgbm.Booster(model_str=self.checked.text)
-        except lightgbm.basic.LightGBMError as error:
-            raise ValueError(f"LightGBM cannot read its model: {error}") from error
-        self.classes_, self.n_features_in_ = np.arange(n_classes), self.checked.n_features
+        self.booster_, self.classes_ = lightgbm.Booster(model_str=data.decode()), np.arange(n_classes)
+        self.n_features_in_ = self.booster_.num_feature()
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the classes, in their order."""
-        found = np.asarray(self.booster.predict(X))
-        return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
+        return _columns_of_classes(self.booster_.predict(X))
 
 
 class XGBoostModel:
-    """A booster that was read from XGBoost's JSON format."""
+    """A booster that was read from XGBoost's JSON."""
 
-    def __init__(self, text: bytes, n_classes: int) -> None:
+    def __init__(self, data: bytes, n_classes: int) -> None:
         xgboost = import_extra("xgboost", "Reading this model needs", "xgboost")
-        self.text = msgspec.json.encode(read_xgboost(text, n_classes))
-        self.booster = xgboost.Booster()
-        try:
-            self.booster.load_model(bytearray(self.text))
-        except xgboost.core.XGBoostError as error:
-            reason = str(error).partition("\n")[0]
-            raise ValueError(f"XGBoost cannot read its model: {reason}") from error
-        self.classes_ = np.arange(n_classes)
+        self.booster, self.classes_ = xgboost.Booster(model_file=bytearray(data)), np.arange(n_classes)
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probabilities of the classes, in their order."""
-        found = np.asarray(self.booster.inplace_predict(X))
-        return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
+        return _columns_of_classes(self.booster.inplace_predict(X))
 
 
-def lightgbm_booster(estimator: Any) -> LightGBMBooster:
-    """Return the booster of a fitted LGBMClassifier."""
-    if isinstance(estimator, LightGBMModel):
-        return estimator.checked
-    return read_lightgbm(estimator.booster_.model_to_string(), len(estimator.classes_))
+def _columns_of_classes(found: Any) -> NDArray[Any]:
+    found = np.asarray(found)
+    return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
 
 def xgboost_text(estimator: Any) -> bytes:
-    """Return the JSON of a fitted XGBClassifier, without the trees after its best iteration."""
+    """Return the JSON of a model of XGBoost, without the trees after its best iteration."""
     if isinstance(estimator, XGBoostModel):
-        return estimator.text
+        return bytes(estimator.booster.save_raw("json"))
     if estimator.objective not in OBJECTIVES or not np.isnan(estimator.missing):
         raise ValueError(
             f"base={base_name(estimator)} can be written only if its objective is one of {', '.join(OBJECTIVES)} and "
-            f"missing=nan, but it has objective={estimator.objective!r} and missing={estimator.missing!r}: leave "
-            "the base out with save(path, base=False), and give it again with load(path, base=...)."
+            f"missing=nan, but it has objective={estimator.objective!r} and missing={estimator.missing!r}: "
+            f"{GIVE_AGAIN}."
         )
     booster = estimator.get_booster()
     if "best_iteration" in booster.attributes():
@@ -178,10 +172,6 @@ class StoredBase(Struct, forbid_unknown_fields=True):
         if self.fitted is not None:
             scale = ScoreScale(self.fitted.probabilities, self.fitted.unit)
             fitted = FittedBase(read(self.fitted.models, len(classes)), scale, tuple(classes), self.fitted.scored)
-        for each in self.posteriors:
-            width = each.n_groups - (each.label is None)
-            if len(each.names) != width or (each.label or 0) >= len(classes):
-                raise ValueError("an estimate of the group has names or a label that do not fit the classes")
         posteriors = tuple(
             GroupPosterior(each.names, each.n_groups, each.label, read(each.models, each.n_groups))
             for each in self.posteriors
@@ -255,21 +245,27 @@ def _written(estimator: Any) -> tuple[str, bytes]:
     """Return the format of a fitted estimator and its bytes; raise an error if it cannot be written without code."""
     library = type(estimator).__module__.partition(".")[0]
     if isinstance(estimator, LightGBMModel) or (library == "lightgbm" and is_a(estimator, "LGBMClassifier")):
-        return "lightgbm", lightgbm_booster(estimator).text.encode()
+        return "lightgbm", estimator.booster_.model_to_string().encode()
     if isinstance(estimator, XGBoostModel) or (library == "xgboost" and is_a(estimator, "XGBClassifier")):
         return "xgboost", xgboost_text(estimator)
+    name = f"base={base_name(estimator)}"
     if library != "sklearn":
+        raise ValueError(f"{name} is a model that cannot be written without code: {GIVE_AGAIN}.")
+    skops = import_extra("skops.io", f"Writing {name} needs", "skops")
+    data: bytes = skops.dumps(estimator)
+    if others := sorted(set(skops.get_untrusted_types(data=data)) - set(TREES)):
         raise ValueError(
-            f"base={base_name(estimator)} is a model that cannot be written without code: leave the base out with "
-            "save(path, base=False), and give it again with load(path, base=...)."
+            f"{name} cannot be written without code, because it contains the type {others[0]}, which is not on the "
+            f"list of trusted types: {GIVE_AGAIN}."
         )
-    return "skops", write_model(estimator)
+    return "skops", data
 
 
 def _read(kind: str, name: str, data: bytes, n_classes: int) -> Any:
     """Return a fitted estimator from its format."""
     if kind == "lightgbm":
-        return LightGBMModel(data.decode(), n_classes)
+        return LightGBMModel(data, n_classes)
     if kind == "xgboost":
         return XGBoostModel(data, n_classes)
-    return read_model(data, name, n_classes)
+    skops = import_extra("skops.io", f"Reading base={name} needs", "skops")
+    return skops.loads(data, trusted=TREES)

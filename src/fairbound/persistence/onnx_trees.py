@@ -8,6 +8,7 @@ unknown categories have the value that sends them to their side.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.estimator import base_name, is_a
-from fairbound.persistence.bases import LightGBMModel, XGBoostModel, lightgbm_booster, xgboost_text
-from fairbound.persistence.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, LightGBMBooster
+from fairbound.persistence.bases import OBJECTIVES, XGBoostModel, xgboost_text
 from fairbound.persistence.onnx_graph import Graph
-from fairbound.persistence.sklearn_models import BOOSTED, FORESTS
-from fairbound.persistence.xgboost_json import OBJECTIVES, base_scores, read_xgboost
+
+FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier", "DecisionTreeClassifier", "ExtraTreeClassifier")
+BOOSTED = "HistGradientBoostingClassifier"
 
 Floats = NDArray[np.float64]
 
@@ -175,9 +176,9 @@ def _goes_left(code: int | None, key: tuple[Any, ...]) -> bool:
 
 def read_ensemble(estimator: Any) -> Ensemble:
     """Return the trees of a fitted estimator; raise an error if it has none that can be written."""
-    if isinstance(estimator, LightGBMModel) or is_a(estimator, "LGBMClassifier"):
-        return _from_lightgbm(lightgbm_booster(estimator), estimator)
-    if isinstance(estimator, XGBoostModel) or is_a(estimator, "XGBClassifier"):
+    if is_a(estimator, "LGBMClassifier", "LightGBMModel"):
+        return _from_lightgbm(estimator)
+    if is_a(estimator, "XGBClassifier", "XGBoostModel"):
         return _from_xgboost(estimator)
     if is_a(estimator, BOOSTED) and _takes_arrays(estimator):
         return _from_boosted(estimator)
@@ -255,36 +256,39 @@ def _from_forest(estimator: Any) -> Ensemble:
     return Ensemble(trees, np.zeros(len(estimator.classes_)), average=True, single=True)
 
 
-def _from_lightgbm(booster: LightGBMBooster, estimator: Any) -> Ensemble:
-    if booster.objective == "multiclassova" or booster.averaged:
-        raise refusal(estimator, f"its objective is {booster.objective!r} or its trees are averaged")
-    if booster.sigmoid != 1.0:
-        raise refusal(estimator, f"it has sigmoid={booster.sigmoid:g}")
-    trees = [_lightgbm_nodes(tree, estimator) for tree in booster.trees]
-    return Ensemble(trees, np.zeros(booster.n_outputs), link="sigmoid" if booster.n_outputs == 1 else "softmax")
+def _from_lightgbm(estimator: Any) -> Ensemble:
+    stated = estimator.booster_.dump_model()
+    objective, *options = stated["objective"].split()
+    n_outputs = stated["num_tree_per_iteration"]
+    if objective not in ("binary", "multiclass") or stated.get("average_output"):
+        raise refusal(estimator, f"its objective is {objective!r} or its trees are averaged")
+    if objective == "binary" and "sigmoid:1" not in options:
+        raise refusal(estimator, f"it has {' '.join(options)}")
+    trees = [_lightgbm_nodes(tree["tree_structure"], estimator) for tree in stated["tree_info"]]
+    return Ensemble(trees, np.zeros(n_outputs), link="sigmoid" if n_outputs == 1 else "softmax")
 
 
-def _lightgbm_nodes(tree: dict[str, NDArray[Any]], estimator: Any) -> list[Node]:
-    """Return the nodes of a tree, and behind them its leaves."""
-    if "leaf_const" in tree:
-        raise refusal(estimator, "its leaves are linear models")
-    n_inner, found = len(tree["threshold"]), []
-    names = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
-    for left, right, feature, threshold, kind in zip(*(tree[name].tolist() for name in names), strict=True):
-        children = [child if child >= 0 else n_inner - 1 - child for child in (left, right)]
-        if kind & CATEGORICAL:
-            start, stop = tree["cat_boundaries"][int(threshold) : int(threshold) + 2]
-            words = tree["cat_threshold"][start:stop].astype("<u4").view(np.uint8)
-            members = frozenset(np.flatnonzero(np.unpackbits(words, bitorder="little")).astype(float).tolist())
+def _lightgbm_nodes(root: dict[str, Any], estimator: Any) -> list[Node]:
+    """Return the nodes of a tree, parents before children."""
+    found, stated = list[Node](), [root]
+    for each in stated:  # grows by the children of each node
+        if "leaf_value" in each:
+            if "leaf_const" in each:
+                raise refusal(estimator, "its leaves are linear models")
+            found.append(Node(value=(float(each["leaf_value"]),)))
+            continue
+        feature, threshold, children = each["split_feature"], each["threshold"], (len(stated), len(stated) + 1)
+        stated += [each["left_child"], each["right_child"]]
+        if each["decision_type"] == "==":
+            members = frozenset(map(float, threshold.split("||")))
             found.append(Node(feature, left=children[0], right=children[1], members=members))
             continue
-        gap = kind >> 2
-        if gap == 1:
+        if each["missing_type"] == "Zero":
             raise refusal(estimator, "it counts 0 as missing")
         # If training had no missing values, LightGBM treats a missing value as 0.
-        missing_left = bool(kind & DEFAULT_LEFT) if gap else threshold >= 0.0
+        missing_left = each["default_left"] if each["missing_type"] == "NaN" else threshold >= 0.0
         found.append(Node(feature, threshold, missing_left, *children))
-    return [*found, *(Node(value=(value,)) for value in tree["leaf_value"].tolist())]
+    return found
 
 
 def _from_xgboost(estimator: Any) -> Ensemble:
@@ -293,12 +297,12 @@ def _from_xgboost(estimator: Any) -> Ensemble:
         estimator.objective not in OBJECTIVES or not np.isnan(estimator.missing)
     ):
         raise refusal(estimator, f"it has objective={estimator.objective!r} and missing={estimator.missing!r}")
-    learner = read_xgboost(xgboost_text(estimator), len(estimator.classes_))["learner"]
+    learner = json.loads(xgboost_text(estimator))["learner"]
     stated = learner["gradient_booster"]
     if stated["name"] != "gbtree":
         raise refusal(estimator, f"its booster is {stated['name']!r}")
     n_outputs = max(1, int(learner["learner_model_param"]["num_class"]))
-    base = base_scores(learner)
+    base = np.atleast_1d(np.array(json.loads(learner["learner_model_param"]["base_score"]), dtype=np.float64))
     if n_outputs == 1:
         base = np.log(base / (1.0 - base))
     trees = []

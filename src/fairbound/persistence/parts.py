@@ -1,34 +1,79 @@
-"""The parts of a classifier as records that a file holds: labels, limits, the objective, the encoder.
+"""The parts of a classifier as a file holds them: labels, the encoder, and parameters as Python writes them.
 
-A record is parsed with its types, so a forged file gives an error and not strange predictions.  Code is not written,
-only its name: a later `fit` then asks for it.
+A parameter is the text of an expression, such as "[DisparateImpact(bound=0.8)]".  It can call nothing but the records
+named here, so reading it runs no code.  Code is not written, only its name: a later `fit` then asks for it.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from fairbound._json import Label, Scalar
-from fairbound.estimator import (
-    L2,
-    LOSSES,
-    CategoryColumn,
-    NumberColumn,
-    SmoothedL1,
-    SquaredMeasure,
-    TableEncoder,
-    as_regularizers,
-)
-from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
+from fairbound._model_settings import Confidence, Groups, Loss, Training
+from fairbound.estimator import L2, CategoryColumn, NumberColumn, SmoothedL1, SquaredMeasure, TableEncoder
+from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Measure, Quota, Surrogate
 
 Positive = Annotated[float, Meta(gt=0)]
+
+_SETTINGS: tuple[Any, ...] = (Confidence, Groups, L2, Loss, SmoothedL1, SquaredMeasure, TableEncoder, Training)
+RECORDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (Constraint, *CONSTRAINTS.values(), *SURROGATES.values(), *_SETTINGS)
+}
+"""What the text of a parameter may call."""
+NOT_HERE = "not in the file: "
+
+
+def written(value: Any, what: str) -> str:
+    """Return a parameter as Python writes it, and the name of what is code; other types raise an error."""
+    measure = getattr(value, "measure", None)
+    if isinstance(value, Quota) or (isinstance(measure, Measure) and measure is not MEASURES.get(measure.name)):
+        return repr(str(value) if isinstance(value, Constraint) else f"{NOT_HERE}{value!r}")
+    if isinstance(value, L2) and value.of is not None:
+        return repr(f"{NOT_HERE}{value!r} of some parameters")
+    if type(value) in RECORDS.values():
+        stated = {name: (getattr(value, name), each.default) for name, each in _parameters(value).items()}
+        changed = (f"{name}={written(own, name)}" for name, (own, usual) in stated.items() if repr(own) != repr(usual))
+        return f"{type(value).__name__}({', '.join(changed)})"
+    if isinstance(value, Surrogate):
+        raise ValueError(f"The surrogate {value!r} is not one of this package, and cannot be written to a file.")
+    if isinstance(value, Measure) or type(value).__name__ == "device":
+        return repr(getattr(value, "name", None) or str(value))
+    if callable(value):
+        return repr(NOT_HERE + getattr(value, "__name__", type(value).__name__))
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{written(key, what)}: {written(each, what)}' for key, each in value.items())}}}"
+    if isinstance(value, list | tuple):
+        listed = ", ".join(written(each, what) for each in value)
+        return f"[{listed}]" if isinstance(value, list) else f"({listed}{',' * (len(value) == 1)})"
+    return repr(plain(value, what))
+
+
+def _parameters(value: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(type(value)).parameters
+
+
+def read(text: str) -> Any:
+    """Return the value of a text that `written` has made."""
+    return _value(ast.parse(text, mode="eval").body)
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return RECORDS[node.func.id](**{str(each.arg): _value(each.value) for each in node.keywords})
+    if isinstance(node, ast.List):
+        return [_value(each) for each in node.elts]
+    if isinstance(node, ast.Tuple):
+        return tuple(_value(each) for each in node.elts)
+    if isinstance(node, ast.Dict):
+        return {_value(key): _value(each) for key, each in zip(node.keys, node.values, strict=True) if key is not None}
+    return ast.literal_eval(node)
 
 
 def plain(value: Any, what: str) -> Any:
@@ -45,186 +90,45 @@ def plain(value: Any, what: str) -> Any:
     )
 
 
-LARGEST_LABELS = 2**24
-"""Bytes of the array of labels."""
-
-
 class StoredLabels(Struct):
     """The labels and the type of their array."""
 
-    dtype: Annotated[str, Meta(pattern=r"^([<>|=]?(b1|[iu][1248]|f[248]|O)|U)\Z")]
-    values: Annotated[list[bool | int | float | str], Meta(min_length=2)]
+    dtype: str
+    values: list[bool | int | float | str]
 
     @classmethod
     def of(cls, classes: NDArray[Any]) -> StoredLabels:
         """Return the record of the labels."""
-        text = classes.dtype.kind == "U"
-        if text and classes.nbytes > LARGEST_LABELS:
-            raise ValueError(
-                f"The labels take {classes.nbytes:,} bytes, which is too many for a file: use shorter words."
-            )
-        return cls("U" if text else classes.dtype.str, plain(list(classes), "label"))
+        # numpy gives every text in an array the length of the longest.
+        return cls("U" if classes.dtype.kind == "U" else classes.dtype.str, plain(list(classes), "label"))
 
     def restored(self) -> NDArray[Any]:
         """Return the labels."""
-        # numpy gives every text in an array the length of the longest.
-        if self.dtype == "U" and 4 * len(self.values) * max(len(str(each)) for each in self.values) > LARGEST_LABELS:
-            raise ValueError("the labels are too long")
-        classes = np.array(self.values, dtype=np.dtype(self.dtype))
-        if not np.array_equal(np.unique(classes), classes):
-            raise ValueError("the labels are not in order")
-        return classes
-
-
-class StoredSurrogate(Struct):
-    """A surrogate by its name in the registry, and its numbers."""
-
-    name: str
-    options: dict[str, float]
-
-    @classmethod
-    def of(cls, surrogate: Surrogate | str | None) -> StoredSurrogate | str | None:
-        """Return the record of a surrogate; a name is its own record."""
-        if not isinstance(surrogate, Surrogate):
-            return surrogate
-        for name, kind in SURROGATES.items():
-            if type(surrogate) is kind:
-                return cls(name, asdict(surrogate))
-        raise ValueError(f"The surrogate {surrogate!r} is not one of this package, and cannot be written to a file.")
-
-
-def surrogate_of(stored: StoredSurrogate | str | None) -> Surrogate | str | None:
-    """Return the surrogate of a record."""
-    return SURROGATES[stored.name](**stored.options) if isinstance(stored, StoredSurrogate) else stored
-
-
-class StoredLimit(Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """A limit; see `Constraint` for its fields."""
-
-    measure: str
-    bound: float | tuple[float | None, float | None] | None
-    against: str = "pairwise"
-    reference: Label = None
-    group: Label = None
-    columns: tuple[str, ...] | None = None
-    classes: tuple[Scalar, ...] | None = None
-    within: tuple[str, ...] | None = None
-    previous: str | None = None
-    surrogate: StoredSurrogate | str | None = None
-    margin: str = "probability"
-    reserve: tuple[float, ...] = ()
-
-    @classmethod
-    def of(cls, limit: Constraint) -> StoredLimit | str:
-        """Return the record of a limit; a limit on a user's own measure becomes text, so a later `fit` asks for it."""
-        if not isinstance(limit.measure, str) and limit.measure is not MEASURES.get(limit.measure.name):
-            return str(limit)
-        options = {
-            each.name: plain(getattr(limit, each.name), each.name)
-            for each in fields(limit)
-            if each.name not in ("surrogate", "measure")
-        }
-        return cls(measure=limit.name, surrogate=StoredSurrogate.of(limit.surrogate), **options)
-
-    def restored(self) -> Constraint:
-        """Return the limit."""
-        kind = CONSTRAINTS.get(self.measure, Constraint)
-        options: dict[str, Any] = {
-            name: getattr(self, name) for name in self.__struct_fields__ if name not in ("bound", "measure")
-        }
-        options["surrogate"] = surrogate_of(self.surrogate)
-        if kind is Constraint:
-            options["measure"] = self.measure
-        return kind(self.bound, **options)
-
-
-NOT_HERE = "not in the file: "
-
-
-def loss_name(loss: Any) -> str:
-    """Return the name of a loss.  That of a user's function says that it is not in the file."""
-    return loss if isinstance(loss, str) else NOT_HERE + getattr(loss, "__name__", type(loss).__name__)
-
-
-def check_loss(name: str) -> str:
-    """Return the name of a loss that was read."""
-    if name not in LOSSES and not name.startswith(NOT_HERE):
-        raise ValueError(f"loss is {name!r}")
-    return name
-
-
-class StoredTerm(Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """A term that is added to the loss."""
-
-    kind: Literal["L2", "SmoothedL1", "SquaredMeasure"]
-    weight: float
-    smoothing: float | None = None
-    measure: str | None = None
-    surrogate: StoredSurrogate | str | None = None
-
-    def restored(self) -> L2 | SmoothedL1 | SquaredMeasure:
-        """Return the term."""
-        if self.kind == "SquaredMeasure":
-            return SquaredMeasure(self.measure or "", self.weight, surrogate_of(self.surrogate))
-        return L2(self.weight) if self.smoothing is None else SmoothedL1(self.weight, self.smoothing)
-
-
-def stored_terms(stated: Any) -> list[StoredTerm | str]:
-    """Return the records of the terms that are added to the loss; a term that cannot be written becomes text."""
-    found: list[StoredTerm | str] = []
-    each: Any
-    for each in as_regularizers(stated):
-        kind: Any = type(each).__name__
-        if isinstance(each, SquaredMeasure):
-            limit = StoredLimit.of(each.as_constraint())
-            found.append(
-                NOT_HERE + limit
-                if isinstance(limit, str)
-                else StoredTerm(kind, each.weight, measure=limit.measure, surrogate=limit.surrogate)
-            )
-        elif isinstance(each, L2) and each.of is not None:
-            found.append(f"{NOT_HERE}{each!r} of some parameters")
-        else:
-            found.append(StoredTerm(kind, each.weight, getattr(each, "smoothing", None)))
-    return found
-
-
-def stored_class_weight(stated: Any) -> Any:
-    """Return the weights of the classes: a word, or pairs of label and weight."""
-    if not isinstance(stated, Mapping):
-        return stated
-    return [(plain(label, "label"), float(weight)) for label, weight in stated.items()]
+        return np.array(self.values, dtype=self.dtype)
 
 
 class StoredEncoder(Struct, forbid_unknown_fields=True):
-    """An encoder, fitted or not."""
+    """An encoder: its parameters and, if it is fitted, what it has learnt."""
 
-    categorical: list[Scalar] | None
-    max_categories: int
-    scale: bool
-    strict: bool
+    params: str
     names: list[str] | None = None
     columns: list[StoredColumn] | None = None
 
     @classmethod
     def of(cls, encoder: TableEncoder) -> StoredEncoder:
         """Return the record of an encoder."""
-        params = {name: plain(value, name) for name, value in encoder.get_params().items()}
         names = [str(name) for name in getattr(encoder, "feature_names_in_", [])] or None
         columns = getattr(encoder, "columns_", None)
-        return cls(**params, names=names, columns=columns and [StoredColumn.of(column) for column in columns])
+        return cls(written(encoder, "encoder"), names, columns and [StoredColumn.of(column) for column in columns])
 
     def restored(self) -> TableEncoder:
         """Return the encoder."""
-        encoder = TableEncoder(
-            categorical=self.categorical, max_categories=self.max_categories, scale=self.scale, strict=self.strict
-        )
+        encoder: TableEncoder = read(self.params)
         if self.columns is not None:
-            encoder.columns_ = tuple(each.restored() for each in self.columns)
+            both = ((each.number, each.category) for each in self.columns)
+            encoder.columns_ = tuple(column for pair in both for column in pair if column is not None)
             encoder.n_features_in_ = len(self.columns)
         if self.names is not None:
-            if len(self.names) != len(self.columns or ()):
-                raise ValueError("the numbers of names and of columns differ")
             encoder.feature_names_in_ = np.array(self.names, dtype=object)
         return encoder
 
@@ -239,10 +143,3 @@ class StoredColumn(Struct, omit_defaults=True, forbid_unknown_fields=True):
     def of(cls, column: NumberColumn | CategoryColumn) -> StoredColumn:
         """Return the record of a column."""
         return cls(number=column) if isinstance(column, NumberColumn) else cls(category=column)
-
-    def restored(self) -> NumberColumn | CategoryColumn:
-        """Return the column."""
-        column = self.number or self.category
-        if column is None or (isinstance(column, NumberColumn) and column.scale <= 0):
-            raise ValueError(f"a column is {column!r}")
-        return column

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from fairbound._json import Label, Scalar, as_record, decode, encode
-from fairbound._model_settings import Base, Confidence, Groups, Loss, Training
-from fairbound._settings import Settings, check_settings
+from fairbound._json import Scalar, decode, encode
+from fairbound._model_settings import Base
+from fairbound._settings import check_settings
 from fairbound.data import ColumnFormat
 from fairbound.estimator import (
     ConstrainedClassifier,
@@ -22,9 +21,6 @@ from fairbound.estimator import (
     SidedMap,
     TableEncoder,
     Temperature,
-    logits,
-    model_inputs,
-    read_quota,
 )
 from fairbound.fairness import as_constraints
 from fairbound.persistence.bases import PREFIX, StoredBase, given_models
@@ -39,77 +35,33 @@ from fairbound.persistence.folder import (
     write_folder,
 )
 from fairbound.persistence.network import StoredNetwork, weights_of
-from fairbound.persistence.parts import (
-    StoredEncoder,
-    StoredLabels,
-    StoredLimit,
-    StoredTerm,
-    check_loss,
-    loss_name,
-    plain,
-    stored_class_weight,
-    stored_terms,
-)
+from fairbound.persistence.parts import StoredEncoder, StoredLabels, read, written
 
 if TYPE_CHECKING:
     from torch import nn
-
-Share = Annotated[float, Meta(gt=0, lt=1)]
-Column = Annotated[int, Meta(ge=0)]
 
 NOT_WRITTEN = {"callbacks", "base"}
 """Parameters that are code, or that a trained model no longer needs."""
 
 
-class StoredLoss(Struct, forbid_unknown_fields=True):
-    """The record `Loss` in the file."""
-
-    function: str
-    l2: Literal["auto"] | float
-    class_weight: list[tuple[Label, float]] | str | None
-    regularizers: tuple[StoredTerm | str, ...]
-
-    @classmethod
-    def of(cls, loss: Loss) -> StoredLoss:
-        """Return a record with the name of the function, because a file has no code."""
-        weight, terms = stored_class_weight(loss.class_weight), tuple(stored_terms(loss.regularizers))
-        return cls(loss_name(loss.function), loss.l2, weight, terms)
-
-    def restored(self) -> Loss:
-        """Return the loss."""
-        return Loss(
-            check_loss(self.function),
-            l2=self.l2,
-            class_weight=dict(self.class_weight) if isinstance(self.class_weight, list) else self.class_weight,  # type: ignore[arg-type]  # checked there
-            regularizers=tuple(each if isinstance(each, str) else each.restored() for each in self.regularizers),
-        )
-
-
-RECORDS: dict[str, type[Settings]] = {"groups": Groups, "training": Training, "confidence": Confidence}
-
-PARAMETERS: dict[str, Any] = {
-    "constraints": list[StoredLimit | str],
-    "hidden": tuple[int, ...],
-    "loss": StoredLoss,
-    "encoder": StoredEncoder | Literal["auto"] | None,
-    "pos_label": Scalar,
-    "sensitive_columns": list[Scalar] | Scalar,
-    **dict.fromkeys(RECORDS, dict[str, Scalar] | None),
-}
-"""The types of parameters that the classifier does not check itself, as they are in the file."""
+ATTRIBUTES = (
+    *("by_name", "encoded_names", "formats", "group_columns", "left_columns", "n_features_in", "n_iter", "pos_label"),
+    *("result", "threshold"),
+)
+"""Fitted attributes that are written as they are; those of the classifier end with an underscore."""
 
 
 class StoredModel(Struct, forbid_unknown_fields=True):
     """The content of `model.json`: the attributes of a fitted classifier."""
 
-    params: dict[str, Any]
+    params: dict[str, str]
     classes: StoredLabels
     pos_label: Scalar
-    threshold: Share
+    threshold: float
     n_features_in: int
     feature_names_in: list[str] | None
-    group_columns: tuple[Column, ...]
-    left_columns: tuple[Column, ...]
+    group_columns: tuple[int, ...]
+    left_columns: tuple[int, ...]
     by_name: bool
     encoded_names: list[str]
     encoder: StoredEncoder | None
@@ -117,7 +69,7 @@ class StoredModel(Struct, forbid_unknown_fields=True):
     network: StoredNetwork
     base: StoredBase | None
     own_module: bool
-    calibration: SidedMap | Annotated[float, Meta(gt=0)] | None
+    calibration: SidedMap | float | None
     n_iter: int
     result: FitResult
     arrays: list[StoredArray]
@@ -143,25 +95,16 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
     calibration = estimator.calibration_
     stored, data = store(arrays)
     model = StoredModel(
-        params=_stored_params(estimator),
+        params=_written_params(estimator),
         classes=StoredLabels.of(estimator.classes_),
-        pos_label=plain(estimator.pos_label_, "pos_label"),
-        threshold=estimator.threshold_,
-        n_features_in=estimator.n_features_in_,
         feature_names_in=[str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
-        group_columns=tuple(estimator.group_columns_),
-        left_columns=tuple(estimator.left_columns_),
-        by_name=estimator.by_name_,
-        encoded_names=list(estimator.encoded_names_),
         encoder=None if encoder is None else StoredEncoder.of(encoder),
-        formats=estimator.formats_,
         network=StoredNetwork.of(estimator.model_),
         base=described,
         own_module=callable(estimator.hidden),
         calibration=calibration.temperature if isinstance(calibration, Temperature) else calibration,
-        n_iter=estimator.n_iter_,
-        result=estimator.result_,
         arrays=stored,
+        **{name: getattr(estimator, f"{name}_") for name in ATTRIBUTES},
     )
     write_folder(path, encode(model, indent=1), data, overwrite=overwrite)
 
@@ -193,32 +136,21 @@ def load(
         return _restored(decode(text, StoredModel), data, module, base)
     except (ImportError, ModelFileError):
         raise
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+    except Exception as error:  # whatever a library raises for its part of a forged file
         raise damaged(Path(path, DOCUMENT), f"its values do not form a model ({error})") from error
 
 
 def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> ConstrainedClassifier:
-    found: Any = ConstrainedClassifier(**_restored_params(model.params))
+    found: Any = ConstrainedClassifier(**{name: read(text) for name, text in model.params.items()})
     check_settings(found)
-    Objective.of(found.objective)
-    if found.select is not None:
-        read_quota(found.select)
-    found.classes_, found.pos_label_ = model.classes.restored(), model.pos_label
+    for name in ATTRIBUTES:
+        setattr(found, f"{name}_", getattr(model, name))
+    found.classes_ = model.classes.restored()
     labels = found.classes_.tolist()
     two = len(labels) == 2
-    if (model.pos_label in labels) != two:
-        raise ValueError(f"pos_label is {model.pos_label!r}")
-    found.threshold_, found.n_features_in_ = model.threshold, model.n_features_in
     if model.feature_names_in is not None:
-        if len(model.feature_names_in) != found.n_features_in_:
-            raise ValueError("the numbers of names and of columns differ")
         found.feature_names_in_ = np.array(model.feature_names_in, dtype=object)
-    found.group_columns_, found.left_columns_ = model.group_columns, model.left_columns
-    found.encoded_names_, found.by_name_, found.formats_ = model.encoded_names, model.by_name, model.formats
     found.encoder_ = None if model.encoder is None else model.encoder.restored()
-    for name, form in model.formats.items():
-        if not form.is_known():
-            raise ValueError(f"the format of {name!r} is {form!r}")
     arrays = restore(model.arrays, data)
     weights = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
     found.model_ = model.network.restored(weights, own, len(model.encoded_names), 1 if two else len(labels))
@@ -231,76 +163,17 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
         raise ModelFileError("load(path, base=...): the model was trained without a base. Leave base= out.")
     if model.own_module:
         found.hidden = found.model_
-    found.calibration_ = _calibration(model.calibration)
-    found.n_iter_ = model.n_iter
-    found.result_ = model.result
+    calibration = model.calibration
+    found.calibration_ = Temperature(calibration) if isinstance(calibration, float) else calibration
     found.certificate_ = found.result_.certificate
-    _check_shapes(found)
     return found
 
 
-def _calibration(stored: SidedMap | float | None) -> SidedMap | Temperature | None:
-    if not isinstance(stored, SidedMap):
-        return None if stored is None else Temperature(stored)
-    if min(stored.above[0], stored.below[0]) <= 0:
-        raise ValueError("the recalibration needs a slope above 0 on each side of the threshold")
-    if not 0.0 < stored.threshold < 1.0:
-        raise ValueError(f"the threshold of the recalibration is {stored.threshold!r}")
-    return stored
-
-
-def _check_shapes(found: Any) -> None:
-    """Check that the parts fit together, with one row of zeros."""
-    if any(column >= found.n_features_in_ for column in (*found.group_columns_, *found.left_columns_)):
-        raise ValueError(f"the groups are in columns {found.group_columns_!r}")
-    n_inputs = found.n_features_in_ - len(found.left_columns_)
-    width = len(found.encoded_names_)
-    if found.encoder_ is not None:
-        if found.encoder_.n_features_in_ != n_inputs:
-            raise ValueError("the encoder and the model have different numbers of columns")
-        n_inputs = sum(len(column.outputs) for column in found.encoder_.columns_)
-    if found._scores is not None:
-        if (found._scores.monotone >= n_inputs).any():
-            raise ValueError("a monotone column of the base is not among the encoded ones")
-        n_inputs = len(found._scores.names([""] * n_inputs, found.classes_.tolist()))
-    if n_inputs != width:
-        raise ValueError("the encoder does not fit the model")
-    logits(found.model_, model_inputs(found.model_, np.zeros((1, width))), len(found.classes_))
-
-
-def _stored_params(estimator: Any) -> dict[str, Any]:
+def _written_params(estimator: Any) -> dict[str, str]:
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_WRITTEN}
-    special: dict[str, Any] = {
-        "objective": Objective.of(params["objective"]).text,
-        "constraints": [StoredLimit.of(each) for each in as_constraints(params["constraints"])],
-        "hidden": () if callable(params["hidden"]) else tuple(params["hidden"]),
-    }
-    if (loss := Loss.of(params.pop("loss"))).changed():
-        special["loss"] = StoredLoss.of(loss)
-    for name, kind in RECORDS.items():
-        if (value := params.pop(name)) is not None and (changed := kind.of(value).changed()):
-            special[name] = {key: _plain_setting(each) for key, each in changed.items()}
-    if isinstance(params["encoder"], TableEncoder):
-        special["encoder"] = StoredEncoder.of(params["encoder"])
+    params["objective"] = Objective.of(params["objective"]).text
+    params["constraints"] = list(as_constraints(params["constraints"]))
+    params["hidden"] = () if callable(params["hidden"]) else params["hidden"]
     if not isinstance(params["random_state"], int | np.integer):
         params["random_state"] = None
-    return special | {name: plain(value, name) for name, value in params.items() if name not in special}
-
-
-def _plain_setting(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float) else str(value)
-
-
-def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
-    known = set(inspect.signature(ConstrainedClassifier).parameters)
-    unknown = sorted(set(values) - (known - NOT_WRITTEN))
-    if unknown:
-        raise ValueError(f"it has the unknown parameter {unknown[0]!r}")
-    params = {name: as_record(value, PARAMETERS.get(name, Any)) for name, value in values.items()}
-    params["constraints"] = [each if isinstance(each, str) else each.restored() for each in params["constraints"]]
-    if "loss" in params:
-        params["loss"] = params["loss"].restored()
-    params |= {name: kind(**params[name]) for name, kind in RECORDS.items() if params.get(name) is not None}
-    if isinstance(params["encoder"], StoredEncoder):
-        params["encoder"] = params["encoder"].restored()
-    return params
+    return {name: written(value, name) for name, value in params.items()}

@@ -178,7 +178,7 @@ def summarize(
             if certificate is None
             else tuple(
                 LimitOnPart(_valued(limit, found.value))
-                for limit, found in zip(constraints, certificate.limits, strict=True)
+                for limit, found in zip(constraints, certificate.limits, strict=False)  # not of floors
             ),
             fit=result,
             frontier=() if frontier is None else tuple(_points(constraints, frontier, parts)),
@@ -200,9 +200,9 @@ def _check(
         raise ValueError("Decisions before are given for one part only: give them for both parts, or for neither.")
     if result is None:
         return
-    of_certificate = () if result.certificate is None else result.certificate.limits
-    for name, stated in (("result", len(result.limits)), ("The certificate of result", len(of_certificate))):
-        if stated not in (0, len(constraints)):
+    certified = 0 if result.certificate is None else len(result.certificate.limits)  # without floors
+    for name, stated in (("result", len(result.limits)), ("The certificate of result", certified)):
+        if stated > len(constraints) or (name == "result" and 0 < stated < len(constraints)):
             raise ValueError(
                 f"{name} is about {stated} limits, but there are {len(constraints)}; give the result of a fit "
                 "under the same limits."

@@ -16,12 +16,13 @@ from fairbound._words import lookup
 from fairbound.fairness import (
     MEASURES,
     Constraint,
+    Quota,
     Surrogate,
     as_constraints,
     parse_constraint,
-    refuse_contradictions,
     resolve_measure,
     resolve_surrogate,
+    without_quota,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class StudySettings(StudyChoices):
         **settings: Any,
     ) -> StudySettings:
         """Read the limits and the bounds, and check everything."""
-        constraints = as_constraints(limits)
+        constraints, quota = without_quota(as_constraints(limits))
+        if quota is not None:
+            settings["select"] = str(quota).removeprefix("select ")
         return cls(
             limits=constraints, bounds=() if bounds is None else frontier_bounds(constraints, bounds), **settings
         )
@@ -83,12 +86,12 @@ class StudySettings(StudyChoices):
         if isinstance(self.surrogates, str):
             object.__setattr__(self, "surrogates", (self.surrogates,))
         with_surrogates(self.limits, self.surrogates)
-        if self.objective != "accuracy" or self.select is not None:
-            from fairbound.estimator import Objective, read_quota
+        if self.select is not None:
+            Quota.of(self.select)
+        if self.objective != "accuracy":
+            from fairbound.estimator import Objective
 
             Objective.of(self.objective)
-            if self.select is not None:
-                read_quota(self.select)
         if self.loss.regularizers:
             from fairbound.training import as_regularizers
 
@@ -98,14 +101,11 @@ class StudySettings(StudyChoices):
                 raise InputError(
                     "{name} has bound=None, so it limits nothing.", "Give it a bound, or leave it out.", name=limit.name
                 )
-        refuse_contradictions(self.limits)
         refuse_conflicts(
             self.limits,
             confidence=None if self.confidence is None else Confidence(self.confidence),
             margin=None if self.margin in ("auto", "none") else self.margin,
-            groups=self.groups,
             training=self.training,
-            select=self.select,
             bounds=self.bounds,
         )
 
@@ -141,11 +141,10 @@ class StudySettings(StudyChoices):
         from fairbound.estimator import ConstrainedClassifier, TableEncoder
 
         return ConstrainedClassifier(
-            list(with_surrogates(limits, self.surrogates)),
+            [*with_surrogates(limits, self.surrogates), *([] if self.select is None else [Quota.of(self.select)])],
             hidden=self.hidden,
             base=make_base(self.model, self.seed) if base is None else base,
             objective=self.objective,
-            select=self.select,
             pos_label=pos_label,
             groups=self.groups if limits else replace(self.groups, no_group_worse=False),
             encoder=TableEncoder(max_categories=max_categories),

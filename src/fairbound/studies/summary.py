@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from fairbound._files import begins_with, read_bytes
+from fairbound._files import begins_with
 from fairbound._json import decode, encode
 from fairbound._words import count
 from fairbound.estimator import FitResult, Reached
@@ -23,8 +23,6 @@ from fairbound.fairness import resolve_measure
 
 SCHEMA = "fairbound.summary"
 SUMMARY_FILE = "summary.json"
-LARGEST = 2**28
-"""Largest size of a summary.json in bytes.  Those of real runs have less than a million."""
 UNCHANGED = 0.005
 """A measure that moved by less than half a point is called unchanged."""
 
@@ -364,7 +362,7 @@ def settled(summary: Summary) -> Summary:
 def read_summary(path: str | Path) -> Summary:
     """Return the summary in a JSON file."""
     try:
-        return decode(read_bytes(path, LARGEST), Summary)
+        return decode(Path(path).read_bytes(), Summary)
     except ValueError as error:
         raise ValueError(f"{path} is not a summary: {error}. Give the summary.json of a run.") from None
 

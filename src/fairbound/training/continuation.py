@@ -262,6 +262,7 @@ class Continuation:
         step, active, spare = np.zeros_like(start), solution.multipliers != 0.0, np.full(len(row), 0.5)
         inside: Array | None = None
         outside: Array | None = None
+        least = math.inf
         share = stage.problem.system.quota
         for _ in range(self.effort.touches):
             if share is not None:
@@ -269,6 +270,10 @@ class Continuation:
             self.w = stage.lift(start + step)
             found = self.assess(stage.problem, start + step, stage.rows)
             self.archive.offer(self.w, found)
+            if found.exact_violation > least:  # of means, which have no bounds, the moves may diverge
+                self.w = stage.lift(start)
+                return False
+            least = math.inf if stage.problem.system.bounded else found.exact_violation
             room = np.minimum(found.exact - here.lower, here.upper - found.exact)
             near, crossed = (room <= few)[active], inside is not None and outside is not None
             if found.kept and (near.all() or (crossed and near.any())):
