@@ -272,7 +272,7 @@ class Continuation:
             self.archive.offer(self.w, found)
             if found.exact_violation > least:  # of means, which have no bounds, the moves may diverge
                 self.w = stage.lift(start)
-                return False
+                return inside is not None
             least = math.inf if stage.problem.system.bounded else found.exact_violation
             room = np.minimum(found.exact - here.lower, here.upper - found.exact)
             near, crossed = (room <= few)[active], inside is not None and outside is not None
