@@ -20,7 +20,7 @@ from fairbound.estimator.base_kinds import inner_estimator, named_base
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs
-from fairbound.estimator.models import is_linear
+from fairbound.estimator.models import score_slope
 from fairbound.estimator.parameters import Parameters
 
 OPTIONS = ("monotonic_cst", "monotone_constraints", "monotone_constraint", "mc")
@@ -41,8 +41,6 @@ def monotone_places(params: Parameters, fitted: FittedBase | None, encoder: Any,
         raise _not_kept(fitted, "for two classes only", "Train the base without them.")
     if params.base.correction != "columns":
         raise _not_kept(fitted, "only without estimates of the group", "Use {base.correction='columns'}.")
-    if not is_linear(params.module, params.hidden):
-        raise _not_kept(fitted, "only if it is linear", "Leave {hidden=} out.")
     if within_pipeline or not (encoder is None or isinstance(encoder, TableEncoder)):
         raise _not_kept(fitted, "on columns of X only, not on those that a transformer makes", "Use {encoder='auto'}.")
     encoded = isinstance(fitted.models[0].columns, EncodedColumns)
@@ -70,7 +68,7 @@ def _constraints(estimator: Any) -> list[Any]:
 
 def check_slope(model: Any, places: Places) -> None:
     """Raise an error if the model falls with the score of a monotone base."""
-    if len(places) and model.weight[0, -1] < 0.0:
+    if len(places) and score_slope(model) < 0.0:
         raise InputError(
             "Under these limits the best correction falls with the score of the base, against its constraints.",
             "Loosen the limits, or train the base without the constraints.",

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from fairbound._errors import InputError, argument, both_given
-from fairbound.estimator.base_kinds import check_base
+from fairbound._errors import InputError, Message, argument, both_given
+from fairbound.estimator.base_kinds import check_base, named_base
 from fairbound.estimator.base_result import BaseResult, FormResult
 from fairbound.estimator.chosen_encoder import fitted_encoder
 from fairbound.estimator.correction import orient_scores, score_names
@@ -198,14 +198,8 @@ def fit_scores(
     """Return the base scores of a fit; None without a base."""
     if not isinstance(params.base.classifier, FittedBase):
         check_base(params)
-    if cells.division is not None:
-        if params.base.correction != "columns":
-            raise InputError(
-                "{base.correction=value} estimates the group of each row, but the groups are known with probabilities "
-                "only.",
-                "Use {base.correction='columns'}.",
-                value=params.base.correction,
-            )
+    estimated, divided = params.base.correction != "columns" and bool(params.constraints), cells.division is not None
+    if divided:
         cells = Cells.build(data.y, pos_label=params.pos_label)  # folds consist of rows, not of entries
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
     if data.base_score is not None:
@@ -218,7 +212,7 @@ def fit_scores(
                 "Leave one of them out, or give the attribute `base_` of a fitted model as the base of other rows.",
             )
         if fitted is not None:
-            check_classes(fitted, cells)
+            check_classes(fitted, cells.classes)
         given = orient_scores(data.base_score, cells.n_labels, flipped=flipped)
         check_spread([given], argument("base_score"))
         found, work = BaseScores(given, fitted, flipped, given=fitted is None or is_prefit(params)), None
@@ -228,8 +222,22 @@ def fit_scores(
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
     found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
-    if params.base.correction == "columns":
+    if not estimated:
         return found
+    if work is None or not work.probabilities or divided:
+        raise InputError(
+            "{base.correction=value} trains the base on the known group of each row, in folds, and needs its "
+            "probabilities: {lacking}.",
+            "Use {base.correction='columns'}.",
+            value=params.base.correction,
+            lacking=(
+                "the groups are known with probabilities only"
+                if divided
+                else "it is not trained in this fit ({cv='prefit'} or {base_score=})"
+                if work is None
+                else Message("{base} has no predict_proba", base=named_base(work.base))
+            ),
+        )
     columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)
     return replace(
         found, uses_columns=params.base.correction != "groups", posteriors=posteriors, training_posteriors=columns
