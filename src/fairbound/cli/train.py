@@ -81,7 +81,7 @@ def train(
         with together(processes):
             place, output = own_output(processes, Path(out), output, scratch)
             saved = Checkpoint(place, journal, output, processes)
-            check_source(source, folders=True)
+            check_source(source)
             share, file = held_out(test)
             from fairbound.studies import StudySettings
 
@@ -175,7 +175,7 @@ def frontier(
         with together(processes):
             place, output = own_output(processes, Path(out), output, scratch)
             saved = Checkpoint(place, journal, output, processes)
-            check_source(source, folders=True)
+            check_source(source)
             limit, grid = swept_limit(measure, bounds, choose)
             share, file = held_out(test)
             from fairbound.studies import StudySettings

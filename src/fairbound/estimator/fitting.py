@@ -373,6 +373,9 @@ class Fitting:
         if self._weighs_classes:
             of_classes = cells.total(np.bincount(cells.labels, weights, cells.n_labels))
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
+        if assessment.exact_sums is not None:
+            given = self._outputs()[0], cells.labels, self.problem.loss
+            assessment = replace(assessment, exact_sums=assessment.system.sums_of(*given))
         return replace(
             assessment,
             accuracy=cells.share(right, weights),
@@ -406,7 +409,8 @@ class Fitting:
         message: str,
     ) -> FitResult:
         measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
-        surrogates, gaps = gap_sums(assessment.system, self.cells, self._outputs()[0])
+        functions = assessment.system.functions(self.problem.loss)
+        surrogates, gaps = gap_sums(functions, self.cells, self._outputs()[0])
         return FitResult(
             **result.facts(),
             message=message,
