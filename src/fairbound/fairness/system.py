@@ -153,7 +153,7 @@ class ConstraintSystem:
             size, sums = cells.total(np.stack([member.sum(axis=1), member @ values]))[:, :, None]
             parts.append(member * (values - sums / size) / size)
         moved = np.concatenate(parts)
-        return cells.total(moved @ moved.T)
+        return _products(moved, cells)
 
     def select(self, positions: Sequence[int]) -> ConstraintSystem:
         """Return the system of some of the constraints, by their positions, without rows of c."""
@@ -304,7 +304,7 @@ class ConstraintSystem:
             entry = cells.index * table.shape[1] + indicators[:, columns].argmax(axis=1)
             rows = np.unique(cells.division.rows, return_inverse=True)[1]
             moved = np.stack([np.bincount(rows, cells.weights * each[entry]) for each in by_entry])
-            spread = spread + cells.total(moved @ moved.T)
+            spread = spread + _products(moved, cells)
         return spread
 
     def gap_bound(self, S: Array, gaps: Array) -> Array:
@@ -398,6 +398,13 @@ class ConstraintSystem:
         if resolve_measure(self.constraints[comparison.constraint].measure).comparison != "covariance":
             return np.ones(len(comparison.block.grouping.groups) + 1)
         return np.array(group_shares(self.cells, comparison.block.grouping))
+
+
+def _products(moved: Array, cells: Cells) -> Array:
+    """Return the sum of v·vᵀ over all rows, without the last digits, which depend on the order of the rows."""
+    found = cells.total(moved @ moved.T)
+    step = 2.0 ** (math.frexp(float(np.abs(found).max(initial=0.0)))[1] - 40)
+    return np.round(found / step) * step
 
 
 def _as_decided(table: Array) -> Array:
