@@ -400,7 +400,7 @@ class ConstraintSystem:
         return np.array(group_shares(self.cells, comparison.block.grouping))
 
 
-def _products(moved: Array, cells: Cells) -> Array:
+def _products(moved: NDArray[Any], cells: Cells) -> Array:
     """Return the sum of v·vᵀ over all rows, without the last digits, which depend on the order of the rows."""
     found = cells.total(moved @ moved.T)
     step = 2.0 ** (math.frexp(float(np.abs(found).max(initial=0.0)))[1] - 40)
