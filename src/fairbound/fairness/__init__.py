@@ -3,7 +3,7 @@
 from fairbound._positive_label import conventional_positive
 from fairbound.fairness.cells import FROM, OVERALL, WITHIN, Cells, Combine, Grouping
 from fairbound.fairness.columns import name_columns
-from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
+from fairbound.fairness.compiler import GroupComparison, RateBlock, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
     KEPT_TOLERANCE,
@@ -128,7 +128,6 @@ __all__ = [
     "evaluate",
     "false_negative_rate",
     "false_positive_rate",
-    "group_shares",
     "group_sums",
     "holds_probabilities",
     "is_divided",
