@@ -52,7 +52,7 @@ from fairbound.fairness.rates import (
     true_positive_rate,
     uses_label,
 )
-from fairbound.fairness.sensitive import Division, read_columns
+from fairbound.fairness.sensitive import ARRAY_NAME, Division, read_columns
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
     SURROGATES,
@@ -72,6 +72,7 @@ from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValue
 from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, without_quota
 
 __all__ = [
+    "ARRAY_NAME",
     "CONSTRAINTS",
     "FROM",
     "KEPT_TOLERANCE",
