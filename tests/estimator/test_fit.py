@@ -474,7 +474,7 @@ def test_bad_parameters_are_said_by_fit(params, words):
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        (np.linspace(0, 1, 400), "Unknown label type: continuous. .* regression is out of its scope"),
+        (np.linspace(0, 1, 400), "Unknown label type: continuous. .* ConstrainedRegressor"),
         (np.ones(400), r"one class only, 1\.0.*two"),
         (np.r_[np.nan, np.ones(399)], "y contains NaN or infinity.*drop"),
         (np.array([None, *["a"] * 399], dtype=object), "Input y contains missing labels"),

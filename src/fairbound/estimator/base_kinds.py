@@ -97,9 +97,9 @@ def wants_raw(base: Any) -> bool:
     """Return whether a base gets the table as given: a pipeline, or a model with its own option for categories."""
     if isinstance(base, Pipeline):
         return True
-    if is_a(base, "HistGradientBoostingClassifier"):
+    if is_a(base, "HistGradientBoostingClassifier", "HistGradientBoostingRegressor"):
         return not (base.categorical_features is None or isinstance(base.categorical_features, str))
-    if is_a(base, "LGBMClassifier"):
+    if is_a(base, "LGBMClassifier", "LGBMRegressor"):
         return "categorical_feature" in base.get_params()
     inner = inner_estimator(base)
     return inner is not None and wants_raw(inner)

@@ -374,6 +374,9 @@ class Fitting:
             of_classes = add(np.bincount(self.own.labels, weights, self.cells.n_labels))
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         accurate, total = add(np.array([weights[right].sum(), weights.sum()])).tolist()
+        if assessment.exact_sums is not None:
+            given = self._outputs()[0], self.own.labels, self.problem.loss
+            assessment = replace(assessment, exact_sums=add(assessment.system.sums_of(*given)))
         return replace(
             assessment,
             accuracy=accurate / total,
@@ -405,7 +408,8 @@ class Fitting:
         message: str,
     ) -> FitResult:
         measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
-        surrogates, gaps = map(self.passes.sum, gap_sums(assessment.system, self.own, self._outputs()[0]))
+        functions = assessment.system.functions(self.problem.loss)
+        surrogates, gaps = map(self.passes.sum, gap_sums(functions, self.own, self._outputs()[0]))
         return FitResult(
             **result.facts(),
             message=message,

@@ -212,7 +212,7 @@ def fit_scores(
                 "Leave one of them out, or give the attribute `base_` of a fitted model as the base of other rows.",
             )
         if fitted is not None:
-            check_classes(fitted, cells)
+            check_classes(fitted, cells.classes)
         given = orient_scores(data.base_score, cells.n_labels, flipped=flipped)
         check_spread([given], argument("base_score"))
         found, work = BaseScores(given, fitted, flipped, given=fitted is None or is_prefit(params)), None

@@ -30,9 +30,6 @@ DRAWS = 2000
 COVERAGE = 0.9
 """Probability with which a value on new rows lies in its interval."""
 
-RATES_OF = {"value": (0.0, 1.0), "ratio": (0.0, math.inf)}
-"""The range to which drawn rates are clipped, by how a measure compares them; differences need none."""
-
 AUTO = 2 / 3
 """The probability that `margin="auto"` asks for: the limits are twice as likely to hold on new rows as to break."""
 
@@ -235,7 +232,9 @@ class RateDistribution:
         for position, constraint in enumerate(self.system.constraints[: self.asked]):
             if constraint.bound is None:
                 continue
-            least, most = RATES_OF.get(resolve_measure(constraint.measure).comparison, (-math.inf, math.inf))
+            measure = resolve_measure(constraint.measure)
+            least = 0.0 if measure.comparison in ("value", "ratio") else -math.inf  # differences need no range
+            most = measure.largest if measure.comparison == "value" else math.inf
             values = self.system.drawn(position, np.clip(drawn, least, most))
             lower, upper = constraint.limits
             holds = (values >= lower) & (values <= upper)

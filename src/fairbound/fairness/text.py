@@ -50,7 +50,8 @@ def parse_constraint(text: str) -> Constraint:
     limited in one direction only has an infinite side: "0.8 <= disparate_impact <= inf against white".  With more than
     two classes, a limit can name those to which it applies: "demographic_parity <= 0.1 for class high".  A bound can be
     a percentage: "80%".  Groups are compared in each stratum of a factor by "disparate_impact >= 0.8 within grade", or
-    "within age(30, 50)" with the cuts of bands.
+    "within age(30, 50)" with the cuts of bands.  A limit on selection can be about those above given values, "at 20000,
+    50000", or "at quantiles 10%, 50%, 90%" of the predictions.  Clauses may come in any order, classes last.
 
     "select 10%" and "select 100" are quotas, a share or a number of the rows.
 
@@ -156,19 +157,35 @@ def _parse(text: str) -> _Parsed | None:
             scanner.must("]")
         sign = scanner.must(_SIGN)
         bound = scanner.number()
-        if scanner.take(re.compile(r"against\b")):
-            reference, quoted = scanner.value(rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)')
-            options["against" if reference in ("overall", "pairwise") and not quoted else "reference"] = reference
-        if name == changed.__name__ and scanner.take(re.compile(r"from\b")):
-            options["previous"] = scanner.value(rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)')[0]
-        if scanner.take(re.compile(r"within\b")):
-            options["within"] = scanner.values(rf'(?s:[^\s",](?:(?!{CLAUSE.pattern})[^,(])*(?:\([^()]*\))?)')
-        if scanner.take(re.compile(r"for\s+class(?:es)?\b")):
-            options["classes"] = scanner.values(r"[^\s,\"][^,]*")
+        while "classes" not in options and _take_clause(scanner, name, options):
+            pass
     except _SyntaxError:
         return None
     found = _Parsed(OTHER_NAMES.get(name, name), low, {"≤": "<=", "≥": ">="}.get(sign, sign), bound, options)
     return found if scanner.place == len(text) else None
+
+
+def _take_clause(scanner: _Scanner, measure: str, options: dict[str, Any]) -> bool:
+    """Consume one clause after the bound, in any order; return whether there was one.  Classes come last."""
+    name = rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)'
+    if not {"against", "reference"} & options.keys() and scanner.take(re.compile(r"against\b")):
+        reference, quoted = scanner.value(name)
+        options["against" if reference in ("overall", "pairwise") and not quoted else "reference"] = reference
+    elif measure == changed.__name__ and "previous" not in options and scanner.take(re.compile(r"from\b")):
+        options["previous"] = scanner.value(name)[0]
+    elif "at" not in options and scanner.take(re.compile(r"at\b")):
+        shares = scanner.take(re.compile(r"quantiles?\b")) is not None
+        numbers = [scanner.number()]
+        while scanner.take(","):
+            numbers.append(scanner.number())
+        options["at"] = tuple(f"{100.0 * each:.12g}%" if shares else each for each in numbers)
+    elif "within" not in options and scanner.take(re.compile(r"within\b")):
+        options["within"] = scanner.values(rf'(?s:[^\s",](?:(?!{CLAUSE.pattern})[^,(])*(?:\([^()]*\))?)')
+    elif scanner.take(re.compile(r"for\s+class(?:es)?\b")):
+        options["classes"] = scanner.values(r"[^\s,\"][^,]*")
+    else:
+        return False
+    return True
 
 
 def _build(parsed: _Parsed, text: str) -> Constraint:
