@@ -158,23 +158,6 @@ def both_given(one: Message, other: Message, what: str, remedy: str = "Leave one
     )
 
 
-UNWEIGHTED = "it tests on rows of equal weight"
-
-
-def against_confidence(
-    other: str, reason: str, remedy: str = "Leave one of them out.", level: Any = None
-) -> InputError:
-    """Return the error of something that `confidence=` cannot test on calibration rows.
-
-    >>> print(against_confidence(argument("groups.small", "warn"), "it tests all groups", level=0.9))
-    confidence=0.9 does not work with groups=Groups(small='warn'): it tests all groups. Leave one of them out.
-    """
-    stated = argument("confidence") if level is None else argument("confidence", level)
-    return InputError(
-        "{stated} does not work with {other}: {reason}.", remedy, stated=stated, other=other, reason=reason
-    )
-
-
 def together(processes: Any) -> AbstractContextManager[None]:
     """Return a context in which an error in one process ends all processes; `processes` may be None."""
     return nullcontext() if processes is None else processes.together()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from fairbound._errors import InputError, against_confidence, argument, both_given
+from fairbound._errors import InputError, argument, both_given
 from fairbound._settings import IN_PYTHON, Count, Level, Range, Settings, Share, Shell
 
 
@@ -221,38 +221,23 @@ def refuse_conflicts(
     *,
     confidence: Confidence | None,
     margin: float | str | None,
-    groups: Groups,
     training: Training,
-    select: str | int | None = None,
     bounds: Sequence[float] = (),
 ) -> None:
-    """Raise an error for settings that contradict each other."""
+    """Raise an error for settings that do not go together; `bounds` are those of a frontier."""
     level = None if confidence is None else confidence.level
-    choosing: dict[str, Any] = {
-        "confidence": level,
-        "margin": margin,
-        "training.early_stopping": training.early_stopping or None,
-        "bounds": list(bounds) or None,
-    }
+    choosing: dict[str, Any] = {"confidence": level, "margin": margin, "bounds": list(bounds) or None}
     chosen = [argument(name, value) for name, value in choosing.items() if value is not None]
-    if len(chosen) > 1 and not (confidence is None and not len(bounds)):  # a margin begins where early stopping ends
+    if len(chosen) > 1:
         raise both_given(chosen[0], chosen[1], "which model to choose")
-    if confidence is None:
-        return
-    stated: tuple[str, Any] = ("training", training.epochs)
-    stated = stated if training.epochs != "auto" else ("training.batch_size", training.batch_size)
-    untested = {
-        "it tests the limits of every group": ("groups.small", groups.small, groups.small != "error"),
-        "it tests bounds that are stated": ("groups.no_group_worse", groups.no_group_worse, groups.no_group_worse),
-        "it tests on rows that no model has seen": ("training.warm_start", training.warm_start, training.warm_start),
-        "its threshold is one that training sets by the limits alone": ("select", select, select is not None),
-        "it tests models that whole passes find": (*stated, training.solver == "stochastic"),
-    }
-    for reason, (name, value, given) in untested.items():
-        if given:
-            raise against_confidence(argument(name, value), reason, level=level)
-    if not len(limits):
-        raise InputError("{confidence=level} needs at least one limit.", "Add it with {constraints=}.", level=level)
-    for limit in limits:
-        if limit.name == "covariance":
-            raise against_confidence(str(limit), "no bound is known for a covariance")
+    if level is not None and all(limit.bound is None for limit in limits):
+        raise InputError(
+            "{confidence=level} needs at least one limit with a bound.", "Add it with {constraints=}.", level=level
+        )
+    if level is not None and training.warm_start:
+        raise InputError(
+            "{confidence=level} tests on rows that no model has seen, also none that {training.warm_start=True} starts "
+            "from.",
+            "Leave one of them out.",
+            level=level,
+        )

@@ -143,12 +143,6 @@ def test_a_group_with_one_row(fairbound, tmp_path):
         assert "'sex' has groups with fewer than --min-group-size 10 rows: 'other' (1)." in last
         assert "--small-groups" in last
     assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
-    # --confidence goes with neither way of treating small groups, so that it must not advise them.
-    confident = fairbound(*("loans.csv" if word == "FILE" else word for word in COMMANDS["train"]), "--confidence", 0.9)
-    assert confident.code == 2
-    assert "'other' (1)" in confident.stderr
-    assert "--confidence" in confident.stderr
-    assert "--small-groups" not in confident.stderr
     # To look at such a group is no mistake: its interval says how little is known.
     audited = fairbound(*("loans.csv" if word == "FILE" else word for word in COMMANDS["audit"]))
     assert audited.code == 0

@@ -239,11 +239,10 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
         (["--surrogate", "sigmoid", "tanh", "max", "--require", LIMIT], "--surrogate has 3 surrogates for 1 limits."),
         (["--constraint-share", "2"], "--constraint-share 2.0 must be a number above 0 and at most 1"),
         (["--epochs", "-1"], "--epochs -1 must be auto or a whole number of at least 0"),
-        (["--epochs", "3", "--confidence", "0.9", "--require", LIMIT], "does not work with --epochs 3"),
-        (["--confidence", "0.95"], "one limit. Add it with --require."),
+        (["--confidence", "0.95"], "one limit with a bound. Add it with --require."),
         (
             ["--confidence", "0.95", "--require", "covariance <= 0.1"],
-            "--confidence does not work with covariance <= 0.1",
+            "covariance <= 0.1 cannot be certified",
         ),
         (["--confidence", "95", "--require", LIMIT], "--confidence 95.0 must be a number of at least 0.5"),
         (["--test", "1"], "--test 1.0 must be a share of the rows"),

@@ -125,11 +125,6 @@ class TestEarlyStopping:
         with pytest.raises(ValueError, match=r"early_stopping=True.*eval_set="):
             quick(training__early_stopping=True).fit(X, y)
 
-    def test_it_does_not_go_with_confidence(self):
-        X, y, group = toy()
-        with pytest.raises(ValueError, match=r"confidence=0.9 and training=Training"):
-            quick(LIMIT, training__early_stopping=True, confidence=0.9).fit(X, y, eval_set=(X, y, group))
-
 
 class TestLoss:
     def test_a_function_is_the_loss_of_that_name(self):

@@ -7,14 +7,14 @@ depends on them.  `fairbound.estimator.confidence` has the sequence and the clai
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import UNWEIGHTED, InputError, against_confidence
+from fairbound._errors import InputError
 from fairbound.data import as_seed, draw_parts
 from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, choose_in_order
 from fairbound.estimator.models import logits, plain_model
@@ -23,30 +23,22 @@ from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
 from fairbound.estimator.unseen import Outlook, exact_rates, is_constant, rate_distribution
-from fairbound.evaluation import Certificate, Forecast, Verdict, certify, room_within, sides_in_words, with_reserve
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, is_divided
+from fairbound.evaluation import (
+    Certificate,
+    Forecast,
+    Tally,
+    certify_tally,
+    refusal,
+    room_within,
+    sides_in_words,
+    with_reserve,
+)
+from fairbound.fairness import Constraint, ConstraintSystem, decide
 from fairbound.sqp import Status
 from fairbound.training import FitSeries, TrainingProblem, TrainingResult, choose_status
 
 TRIED = (0.97, 0.75, 0.5, 0.25)
 """The strictness of the models that are tried on training rows, to place the second start; the last if none can be."""
-
-
-def check_testable(data: Data) -> None:
-    """Raise an error for rows that `confidence=` cannot test limits on."""
-    for column, values in (data.groups or {}).items():
-        if is_divided(values):
-            raise against_confidence(
-                f"{column!r}, which has probabilities of groups",
-                "the group of each row must be known",
-                "Use {margin=}, and certify the decisions about held-out rows afterwards.",
-            )
-    if data.cell_weights.min() < data.cell_weights.max():
-        raise against_confidence(
-            "different weights of rows in the limits",
-            UNWEIGHTED,
-            "Use {groups.weight='none'}, or leave out {confidence=}.",
-        )
 
 
 def set_apart(
@@ -67,7 +59,6 @@ def set_apart(
         if calibration_set is not None:
             raise InputError("{calibration_set=} needs {confidence=}.", "Give both, or neither.")
         return data, None
-    check_testable(data)
     if calibration_set is None:
         return hold_back(params, data)
     return data, read("calibration_set", calibration_set)
@@ -76,7 +67,6 @@ def set_apart(
 def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
     share = float(params.confidence.calibration_size)
-    Cells.build(data.y, data.groups)  # raises the usual error if all labels are the same
     codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
     columns = list((data.groups or {}).values())
     try:
@@ -100,36 +90,26 @@ class Certification:
     ----------
     params : Parameters
     problem : TrainingProblem
-    data, calibration : Data
-        The training rows and the calibration rows.
+    calibration : Tally
+        The calibration rows.
     """
 
-    def __init__(self, params: Parameters, problem: TrainingProblem, data: Data, calibration: Data) -> None:
-        self.params, self.problem, self.data, self.calibration = params, problem, data, calibration
-        self.limits = [limit for limit in problem.system.constraints if limit.bound is not None]
-        if not self.limits:
-            raise ValueError(
-                "Training for a confidence needs at least one limit with a bound: give one in constraints."
-            )
-        self.classes = np.array(problem.cells.classes, dtype=data.y.dtype)
+    def __init__(self, params: Parameters, problem: TrainingProblem, calibration: Tally) -> None:
+        self.confidence, self.problem, self.calibration = float(params.confidence.level), problem, calibration
+        self.asked = len(params.constraints)
+        self.limits = [limit for limit in params.constraints if limit.bound is not None]
+        self.training = Tally.of(problem.cells, problem.cells.of_rows(problem.cells.labels))
         self._check_rows()
         self._check_limits()
+        self.systems = {tally: tally.compile_all(self.limits) for tally in (self.training, calibration)}
 
-    def test(self, rows: Data, decisions: NDArray[np.int64], share: float = 1.0) -> Certificate:
-        """Return the certificate of decisions about some rows, at a share of the level."""
-        confidence = float(self.params.confidence.level)
-        return certify(
-            rows.y,
-            self.classes[decisions],
-            rows.groups,
-            self.limits,
-            confidence=confidence if share == 1.0 else 1.0 - share * (1.0 - confidence),
-            groups=self.params.groups.combine,
-            pos_label=self.problem.cells.classes[1] if len(self.classes) == 2 else None,
-        )
+    def test(self, rows: Tally, decisions: NDArray[np.int64], share: float = 1.0) -> Certificate:
+        """Return the certificate of decisions about the rows of a tally, at a share of the level."""
+        confidence = self.confidence if share == 1.0 else 1.0 - share * (1.0 - self.confidence)
+        return certify_tally(rows.recount(decisions), self.limits, confidence, systems=self.systems[rows])
 
     def choose(
-        self, outlook: Outlook, inputs: NDArray[np.float64], callback: Any
+        self, outlook: Outlook, inputs: NDArray[np.float64], **options: Any
     ) -> tuple[TrainingResult, CertifiedChoice]:
         """Train the sequence, test it, and leave the chosen model in the problem.
 
@@ -142,23 +122,17 @@ class Certification:
             The folds of the fit.
         inputs : array
             The inputs of the calibration rows.
-        callback : function, optional
+        options
+            Those of the fits.
         """
         start, problem = time.perf_counter(), self.problem
         starts = {STRICTNESS[-1], self._place_start(outlook)}
-        series = FitSeries(
-            problem,
-            outlook.Z,
-            loss_weights=outlook.weights,
-            precision=np.float64,
-            callback=callback,
-            **outlook.options,
-        )
+        series = FitSeries(problem, outlook.Z, loss_weights=outlook.weights, precision=np.float64, **options)
         sequence = ModelSequence(series, self._tightened(series, outlook.Z))
 
         def test(parameters: NDArray[np.float64], share: float) -> Certificate:
             problem.assign(parameters)
-            found = logits(plain_model(problem), inputs, len(self.classes))
+            found = logits(plain_model(problem), inputs, problem.cells.n_labels)
             return self.test(self.calibration, decide(found, problem.threshold), share)
 
         choice = choose_in_order(sequence.at, test, starts)
@@ -178,13 +152,14 @@ class Certification:
         The way is that of the model without limits, which the series has just found.
         """
         system = self.problem.system
-        found = logits(plain_model(series.problem), Z, len(self.classes))
-        room = room_within(system, exact_rates(system, decide(found, self.problem.threshold)))
+        found = logits(plain_model(series.problem), Z, system.cells.n_labels)
+        room = room_within(system, exact_rates(system, decide(found, self.problem.threshold)), self.asked)
         return lambda share: with_reserve(system, share * room)
 
     def _place_start(self, outlook: Outlook) -> float:
         """Return the strictness at which a model is likeliest to pass, by cross-validation on the training rows."""
-        decided = {share: np.zeros(len(self.data.y), dtype=np.int64) for share in TRIED}
+        cells = self.problem.cells
+        decided = {share: np.zeros(len(cells), dtype=np.int64) for share in TRIED}
         tightened: Callable[[float], list[Constraint]] | None = None
         for out, series in outlook.series():
             tightened = tightened or self._tightened(series, outlook.Z)  # the same for all folds
@@ -198,13 +173,14 @@ class Certification:
                 decided[share][out] = outlook.decide(series.problem, out)
         if outlook.too_few:
             return TRIED[-1]
-        rooms = {share: _room(self.test(self.data, decisions)) for share, decisions in decided.items()}
+        rooms = {share: _room(self.test(self.training, cells.of_rows(each))) for share, each in decided.items()}
         return max(rooms, key=lambda share: rooms[share], default=TRIED[-1])
 
     def _check_rows(self) -> None:
         """Reject calibration rows without a label or a group: it has no rate, so the limits would pass without it."""
-        found = Cells.build(self.calibration.y, self.calibration.groups, groups=self.params.groups.combine)
-        lacking = [label for label in self.problem.cells.classes if label not in found.classes]
+        found = self.calibration.cells
+        counts = found.sizes.reshape(-1, found.n_labels).sum(axis=0)
+        lacking = [label for label, rows in zip(found.classes, counts.tolist(), strict=True) if not rows]
         if lacking:
             raise ValueError(f"No calibration row has the label {lacking[0]!r}: hold more rows back.")
         for comparison in self.problem.system.comparisons:
@@ -218,15 +194,15 @@ class Certification:
 
     def _check_limits(self) -> None:
         """Reject limits that no number of rows could certify."""
-        labels = np.argsort(self.classes)[np.searchsorted(np.sort(self.classes), self.calibration.y)]
-        # Use the labels in place of decisions: a limit that cannot be certified for them cannot be for any decisions.
-        for limit, found in zip(self.limits, self.test(self.calibration, labels).limits, strict=True):
-            if found.verdict is Verdict.NOT_CERTIFIABLE:
-                raise InputError("{limit} cannot be certified: {reason}", limit=limit, reason=found.reason)
+        for tally in (self.training, self.calibration):
+            for limit in self.limits:
+                if reason := refusal(limit, tally, tally.bounded):
+                    remedy = "Use {groups.weight='none'}, or leave out {confidence=}." if tally.weighted else ""
+                    raise InputError("{limit} cannot be certified: {reason}", remedy, limit=limit, reason=reason)
         system = self.problem.system
         room = room_within(system, np.full(system.coefficients.shape[1], 0.5))
         for row, way in zip(system.rows, room, strict=True):
-            if way == 0.0:
+            if way == 0.0 and row.constraint < self.asked:
                 raise ValueError(
                     f"{system.constraints[row.constraint]} cannot be certified: it leaves no room, and no number of "
                     "rows shows that a population lies on a limit exactly. Loosen its bound."
@@ -243,17 +219,16 @@ def _room(certificate: Certificate) -> float:
 
 
 def forecast_rows(
-    problem: TrainingProblem, model: Any, inputs: NDArray[np.float64], data: Data, params: Parameters
+    problem: TrainingProblem, model: Any, inputs: NDArray[np.float64], rows: Tally, limits: Sequence[Constraint]
 ) -> Forecast:
     """Return the forecast from calibration rows.  They had no part in training, so there is no optimism."""
     decisions = decide(logits(model, inputs, problem.cells.n_labels), problem.threshold)
     same = is_constant(problem, model, inputs, decisions)
     try:
-        cells = Cells.build(data.y, data.groups, groups=params.groups.combine, pos_label=params.pos_label)
-        system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
+        system = ConstraintSystem.build(limits, rows.cells, threshold=problem.threshold)
     except ValueError as error:
         return Forecast(rows="calibration", reason=str(error))
-    return rate_distribution(system, decisions, constant=same).forecast(rows="calibration")
+    return rate_distribution(system, rows.cells.of_entries(decisions), constant=same).forecast(rows="calibration")
 
 
 def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:

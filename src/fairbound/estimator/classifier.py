@@ -23,7 +23,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import together
-from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training, refuse_conflicts
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
@@ -41,7 +41,6 @@ from fairbound.estimator.parameters import (
     check_early_stopping,
     checked,
     present_processes,
-    refuse_together,
     settled_seed,
 )
 from fairbound.estimator.quotas import best_rows
@@ -264,7 +263,13 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         with together(passes.processes):
             params = checked(self)
             params.random_state = seed
-            refuse_together(params, bounds)
+            refuse_conflicts(
+                params.constraints,
+                confidence=params.confidence,
+                margin=params.margin,
+                training=params.training,
+                bounds=bounds,
+            )
             check_early_stopping(params, given.get("eval_set"))
             inputs = read_inputs(X)
             weight, score = given["constraint_weight"], given["base_score"]

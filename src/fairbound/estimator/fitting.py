@@ -50,8 +50,8 @@ from fairbound.estimator.shared import NO_FORECAST, joined_classes, shared_rows,
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook
-from fairbound.estimator.watched import Watched, present_logits, validation_loss, watched_columns
-from fairbound.evaluation import Forecast
+from fairbound.estimator.watched import Watched, count_labels, validation_loss, watched_columns
+from fairbound.evaluation import Forecast, Tally
 from fairbound.fairness import Constraint, decide, decision_indicators
 from fairbound.training import (
     Assessment,
@@ -201,18 +201,22 @@ class Fitting:
 
     def run(self, validation: Data | None = None, calibration: Data | None = None) -> FitResult:
         """Train, count the decisions, and return the record.  With calibration rows, train for `confidence`."""
-        watched = None if validation is None else self._watch(validation)
-        eval_inputs = None if validation is None else self._numbers(validation)
-        columns = None
-        if validation is not None and watched is not None and eval_inputs is not None:
-            columns = partial(watched_columns, self.problem, eval_inputs, watched)
-            cells = watched.tally.cells
-            self.passes.others = digest(eval_inputs, cells.index, cells.weights, validation.loss_weights)
+        watched, columns, judge = None, None, None
+        if validation is not None:
+            watched = Watched.build(self.constraints, self._tally(validation), self._numbers(validation))
+            columns, cells = partial(watched_columns, self.problem, watched), watched.tally.cells
+            self.passes.others = digest(watched.inputs, cells.index, cells.weights, validation.loss_weights)
+            if self.params.training.early_stopping:
+                labels = cells.of_rows(cells.labels)
+                weights, stakes = self._weighed(labels, validation, np.asarray)
+                targets = labels if stakes is None else stakes.targets
+                judge = partial(validation_loss, self.problem, watched.inputs, targets, weights)
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
             "objective": self.objective.of_training,
             "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
+            "judge": judge,
         }
         asked = len(self.params.constraints)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
@@ -220,24 +224,17 @@ class Fitting:
         outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
-            if self.params.training.early_stopping and validation is not None and eval_inputs is not None:
-                present = partial(present_logits, self.problem, eval_inputs)
-                labels = np.array([self.cells.classes.index(label) for label in validation.y.tolist()])
-                weights, stakes = self._weighed(labels, validation, np.asarray)
-                targets = labels if stakes is None else stakes.targets
-                options["judge"] = partial(validation_loss, self.problem, present, targets, weights)
             result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
             probability = stated_probability(self.params.margin)
             if probability is not None:
-                watching = {name: options[name] for name in ("callback", "judge") if name in options}
-                result = outlook.tighten(result, probability, **watching)
+                result = outlook.tighten(result, probability, callback=options["callback"], judge=judge)
         else:
-            inputs = self._numbers(calibration)
-            calibrated = partial(forecast_rows, self.problem, self.model, inputs, calibration, self.params)
-            certification = Certification(self.params, self.problem, self.data, calibration)
-            result, choice = certification.choose(outlook, inputs, options["callback"])
+            inputs, tally = self._numbers(calibration), self._tally(calibration)
+            calibrated = partial(forecast_rows, self.problem, self.model, inputs, tally, self.params.constraints)
+            certification = Certification(self.params, self.problem, tally)
+            result, choice = certification.choose(outlook, inputs, generator=self.generator, **options)
         progress.close()
-        record, facts = self._finish(result, watched, eval_inputs)
+        record, facts = self._finish(result, watched)
         if choice is not None:
             record = with_certificate(record, choice)
         forecast = None
@@ -288,7 +285,6 @@ class Fitting:
         self,
         result: TrainingResult,
         watched: Watched | None = None,
-        eval_inputs: Floats | None = None,
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
@@ -304,8 +300,8 @@ class Fitting:
             status = choose_status(assessment, converged=False, locally_infeasible=False)
             result = replace(result, status=status, conflicts=())
         there = None
-        if watched is not None and eval_inputs is not None:
-            there = decide(logits(self.model, eval_inputs, self.cells.n_labels), self.problem.threshold)
+        if watched is not None:
+            there = decide(logits(self.model, watched.inputs, self.cells.n_labels), self.problem.threshold)
         facts = self._facts(result, assessment)
         notes = [*notes, *facts.notes(), *([floors_in_words(self.floors)] if self.floors else [])]
         if self.passes.processes is not None:
@@ -350,9 +346,9 @@ class Fitting:
             self._known = w, z, decide(z, self.problem.threshold)
         return self._known[1:]
 
-    def _watch(self, data: Data) -> Watched:
-        return Watched.build(
-            self.constraints,
+    def _tally(self, data: Data) -> Tally:
+        """Return a tally of rows that are not trained on."""
+        return count_labels(
             data.y,
             data.groups,
             classes=self.classes,

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from fairbound._errors import InputError, InputTypeError
 from fairbound._journal import digest
-from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training, refuse_conflicts
+from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Training
 from fairbound._settings import Settings, check_parameter, check_settings, declared_settings, nested_parameters
 from fairbound._words import did_you_mean
 from fairbound.evaluation import AUTO
@@ -106,12 +106,6 @@ def one_callback(
         return any(said)
 
     return each
-
-
-def refuse_together(params: Parameters, bounds: Sequence[float] = ()) -> None:
-    """Raise an error for parameters that contradict each other; `bounds` are those of a frontier."""
-    names = ("confidence", "margin", "groups", "training", "select")
-    refuse_conflicts(params.constraints, bounds=bounds, **{name: getattr(params, name) for name in names})
 
 
 def present_processes(estimator: Any) -> Processes | None:

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 from fairbound.estimator.groups import read_groups
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.targets import read_labels, read_weights, warn_if_guessed
-from fairbound.estimator.watched import Watched
+from fairbound.estimator.watched import Watched, count_labels
 from fairbound.evaluation import match_decisions
 from fairbound.fairness import Combine, Constraint, Measure, false_negative_rate, false_positive_rate, resolve_measure
 
@@ -69,8 +69,7 @@ class FairnessScorer(BaseEstimator):
         labels = read_labels(y, n_rows, "A fairness scorer")
         classes = np.asarray(getattr(estimator, "classes_", np.unique(labels)))
         positive = self._positive(estimator, classes)
-        watched = Watched.build(
-            [limit],
+        tally = count_labels(
             labels,
             self._groups(X, n_rows, sensitive_features),
             classes=classes,
@@ -78,6 +77,7 @@ class FairnessScorer(BaseEstimator):
             combine=self.groups,
             pos_label=positive,
         )
+        watched = Watched.build([limit], tally)
         if positive is None:
             warn_if_guessed(watched.tally.cells.classes, [limit], who="The fairness scorer", stacklevel=2)
         (value,) = watched.measured(self._decisions(decided, watched))

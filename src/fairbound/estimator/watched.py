@@ -6,8 +6,8 @@ rate, as in an audit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from fairbound.estimator.small_groups import SmallGroup, treat_alike
 from fairbound.evaluation import Tally
-from fairbound.fairness import Combine, Constraint, ConstraintSystem, as_logits, decide, distinct_texts, resolve_measure
+from fairbound.fairness import (
+    Cells,
+    Combine,
+    Constraint,
+    ConstraintSystem,
+    as_logits,
+    decide,
+    distinct_texts,
+    resolve_measure,
+)
 from fairbound.training import TrainingProblem
 
 
@@ -25,43 +34,20 @@ class Watched:
 
     tally: Tally
     systems: tuple[ConstraintSystem | None, ...]
-    n_rows: int
+    inputs: Any
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.tally.cells.n_rows
 
     @classmethod
-    def build(
-        cls,
-        limits: Sequence[Constraint],
-        y: NDArray[Any],
-        groups: Mapping[str, NDArray[Any]] | None,
-        *,
-        classes: NDArray[Any],
-        weights: NDArray[np.float64],
-        combine: Combine = "each",
-        pos_label: Any = None,
-        small: Sequence[SmallGroup] = (),
-    ) -> Watched:
-        """Prepare to measure limits (bounds are not needed) on given rows.
-
-        Parameters
-        ----------
-        limits : sequence of Constraint
-        y : array of shape (n,)
-            Labels among `classes`.
-        groups : mapping of str to array of shape (n,), or None
-        classes : array
-            All labels of the model.
-        weights : array of shape (n,)
-        combine : {"each", "intersection", "both"}
-        pos_label : label, optional
-        small : sequence of SmallGroup
-            Groups that the training rows left out of the limits or merged.
-        """
-        tally = Tally.build(y, y, groups, sample_weight=weights, groups=combine, pos_label=pos_label, classes=classes)
-        if small:
-            tally = replace(tally, powers=tuple((treat_alike(cells, small), S) for cells, S in tally.powers))
+    def build(cls, limits: Sequence[Constraint], tally: Tally, inputs: Any = None) -> Watched:
+        """Prepare to measure limits (bounds are not needed) on the rows of a tally; `inputs` are those of the model."""
         comparable = [_comparable(limit, tally) for limit in limits]
         compiled = iter(tally.compile_all(limit for limit, fits in zip(limits, comparable, strict=True) if fits))
-        return cls(tally, tuple(next(compiled) if fits else None for fits in comparable), len(y))
+        systems = tuple(next(compiled) if fits else None for fits in comparable)
+        return cls(tally, systems, inputs)
 
     def measured(self, decisions: NDArray[np.int64]) -> list[float | None]:
         """Return one value per limit for decisions, which are class indices of the model; None if undefined."""
@@ -73,6 +59,35 @@ class Watched:
         cells = self.tally.cells
         right = cells.of_entries(decisions) == cells.labels
         return float((cells.weights * right).sum() / cells.weights.sum())
+
+
+def count_labels(
+    y: NDArray[Any],
+    groups: Mapping[str, NDArray[Any]] | None,
+    *,
+    classes: NDArray[Any],
+    weights: NDArray[np.float64],
+    combine: Combine = "each",
+    pos_label: Any = None,
+    small: Sequence[SmallGroup] = (),
+) -> Tally:
+    """Return a tally of rows that are not trained on, with their labels in place of decisions.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Labels among `classes`.
+    groups : mapping of str to array of shape (n,), or None
+    classes : array
+        All labels of the model.
+    weights : array of shape (n,)
+    combine : {"each", "intersection", "both"}
+    pos_label : label, optional
+    small : sequence of SmallGroup
+        Groups that the training rows left out of the limits or merged.
+    """
+    cells = Cells.build(y, groups, weights=weights, groups=combine, pos_label=pos_label, classes=classes)
+    return Tally.of(treat_alike(cells, small), cells.of_rows(cells.labels))
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:
@@ -89,14 +104,15 @@ def _comparable(limit: Constraint, tally: Tally) -> bool:
 
 def validation_loss(
     problem: TrainingProblem,
-    logits: Callable[[], NDArray[Any]],
+    inputs: NDArray[np.float64],
     targets: NDArray[np.int64],
     weights: NDArray[np.float64],
     w: NDArray[np.float64],
 ) -> float:
-    """Return the mean loss on validation rows at a point; `logits` are those of the problem's model there."""
+    """Return the mean loss on validation rows at a point."""
     problem.assign(w)
-    return float(np.average(problem.loss.values(logits(), targets).astype(np.float64), weights=weights))
+    values = problem.loss.values(present_logits(problem, inputs), targets)
+    return float(np.average(values.astype(np.float64), weights=weights))
 
 
 def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> NDArray[Any]:
@@ -106,9 +122,9 @@ def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> NDA
     return np.concatenate([as_logits(part, problem.cells.n_labels) for part in parts])
 
 
-def watched_columns(problem: TrainingProblem, inputs: NDArray[np.float64], watched: Watched) -> dict[str, float]:
+def watched_columns(problem: TrainingProblem, watched: Watched) -> dict[str, float]:
     """Return accuracy and limits of the present model on the validation rows, as columns of the history."""
-    decisions = decide(present_logits(problem, inputs), problem.threshold)
+    decisions = decide(present_logits(problem, watched.inputs), problem.threshold)
     measured = {
         f"eval {limit}": float("nan") if value is None else value
         for limit, value in zip(distinct_texts(problem.system.constraints), watched.measured(decisions), strict=True)

@@ -39,7 +39,7 @@ from fairbound.evaluation.significance import (
     compare_selections,
 )
 from fairbound.evaluation.tally import WHOLES, Repeats, Tally
-from fairbound.evaluation.verdicts import LimitCertificate, Verdict, sides_in_words
+from fairbound.evaluation.verdicts import LimitCertificate, Verdict, refusal, sides_in_words
 
 __all__ = [
     "AUTO",
@@ -98,6 +98,7 @@ __all__ = [
     "overall_accuracy",
     "paired_test",
     "rate_name",
+    "refusal",
     "room_within",
     "sides_in_words",
     "tally_decisions",

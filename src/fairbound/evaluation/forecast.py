@@ -257,9 +257,9 @@ class RateDistribution:
         shift, error = A @ self.shift, np.sqrt(np.clip(np.einsum("ir,rs,is->i", A, self.spread, A), 0.0, None))
         two_sided = np.isfinite(lower) & np.isfinite(upper)
         worse = np.where(two_sided, np.abs(shift), np.clip(np.where(np.isfinite(upper), shift, -shift), 0.0, None))
-        asked = np.array([self.asked is None or row.constraint < self.asked for row in self.system.rows], dtype=bool)
-        largest = np.where(asked, LARGEST_SHARE * room_within(self.system, self.rates), 0.0)
-        return np.minimum(worse + LARGEST_ERRORS * error, largest)
+        return np.minimum(
+            worse + LARGEST_ERRORS * error, LARGEST_SHARE * room_within(self.system, self.rates, self.asked)
+        )
 
     def margins(self, reserve: FloatArray) -> tuple[LimitMargin, ...]:
         """Return a reserve in the unit of the measures.
@@ -289,8 +289,11 @@ def with_reserve(system: ConstraintSystem, reserve: FloatArray) -> list[Constrai
     ]
 
 
-def room_within(system: ConstraintSystem, rates: FloatArray) -> FloatArray:
-    """Return the distance from each bound to equal rates of all groups; for a group's own rate, to 0 or 1."""
+def room_within(system: ConstraintSystem, rates: FloatArray, asked: int | None = None) -> FloatArray:
+    """Return the distance from each bound to equal rates of all groups; for a group's own rate, to 0 or 1.
+
+    It is 0 for the limits after the first `asked` ones, which are kept as they are.
+    """
     A, lower, upper = (np.asarray(each) for each in (system.coefficients, system.lower, system.upper))
     equal = rates.copy()
     for block in system.blocks:
@@ -300,7 +303,8 @@ def room_within(system: ConstraintSystem, rates: FloatArray) -> FloatArray:
     within = np.minimum(np.where(np.isfinite(upper), upper, 1.0), np.where(np.isfinite(lower), 1.0 - lower, 1.0))
     width = np.where(np.isfinite(upper - lower), 0.5 * (upper - lower), math.inf)
     room = np.where(own, within, np.minimum(upper - at_equality, at_equality - lower))
-    return np.clip(np.minimum(room, width), 0.0, None)
+    moved = np.array([asked is None or row.constraint < asked for row in system.rows], dtype=bool)
+    return np.where(moved, np.clip(np.minimum(room, width), 0.0, None), 0.0)
 
 
 def _is_own_rate(constraint: Constraint) -> bool:

@@ -213,26 +213,34 @@ class Tally:
             decisions = match_decisions(prediction, cells.classes, cells.n_rows, positive_decision=positive_decision)
         cells = cells if repeats is None else cells.standing_for(repeats.rows)
         cells, merged = merge_small_groups(cells, min_group_size)
+        found = cls.of(cells, decisions, largest_weight=largest_weight, repeats=repeats)
+        return replace(found, merged=merged, min_group_size=min_group_size, labelled=y is not None)
+
+    @classmethod
+    def of(
+        cls,
+        cells: Cells,
+        decisions: np.ndarray,
+        *,
+        largest_weight: float | None = None,
+        repeats: Repeats | None = None,
+    ) -> Tally:
+        """Count decisions about the rows of cells, given as indices of classes."""
         counted = cells.weights[cells.weights > 0]
-        divided = cells.division is not None
-        bounded = divided and sample_weight is None
-        largest = None
         squares = None if repeats is None else repeats.squared_weight
-        if divided or squares is not None or (counted != counted[0]).any():
-            heaviest = float(counted.max()) if repeats is None or squares is None else repeats.heaviest
-            if cells.division is not None:  # a row may count in a group with several entries
-                heaviest = float(np.bincount(cells.division.rows, cells.weights).max())
-            largest = heaviest if largest_weight is None else float(largest_weight)
+        largest, bounded = None, False
+        if cells.division is not None:
+            of_rows = np.bincount(cells.division.rows, cells.weights)
+            bounded = np.allclose(of_rows, 1.0)  # the weights are probabilities alone
+            largest = 1.0 if bounded else float(of_rows.max())  # a row may count in a group with several entries
+        elif squares is not None and repeats is not None:
+            largest = repeats.heaviest
+        elif (counted != counted[0]).any():
+            largest = float(counted.max())
+        if largest_weight is not None and largest is not None and not bounded:
+            largest = float(largest_weight)
         powers = _powers(cells, decisions, weighted=largest is not None, squares=squares)
-        return cls(
-            powers,
-            1.0 if bounded else largest,
-            merged,
-            min_group_size,
-            y is not None,
-            decisions if divided else None,
-            bounded,
-        )
+        return cls(powers, largest, divided=None if cells.division is None else decisions, bounded=bounded)
 
     @property
     def cells(self) -> Cells:

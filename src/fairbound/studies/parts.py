@@ -37,8 +37,6 @@ SENSITIVE_TOO = "Name it with {sensitive=}, too."
 
 BANDS = "Sort them into groups when reading the file, for example with {bands=cuts}."
 
-LARGER_GROUPS = "Join them with other groups in the data, or train without {confidence=}."
-
 
 @dataclass(frozen=True)
 class Part:
@@ -166,10 +164,7 @@ def check_limits(rows: Part, settings: StudySettings) -> None:
         if "count" in error.facts and numbers is not None:
             cuts = {error.facts["grouping"]: middle(numbers)}
             raise InputError(problem, BANDS, **error.facts, cuts=cuts) from None
-        if settings.confidence is None:
-            raise
-        # A confidence covers every group, so no group can be left out or merged.
-        raise InputError(problem, LARGER_GROUPS, **error.facts) from None
+        raise
     ConstraintSystem.build(limits, cells)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fairbound._errors import UNWEIGHTED, NameOf, against_confidence, argument, python_name, render
+from fairbound._errors import InputError, NameOf, python_name, render
 from fairbound._model_settings import Callback
 from fairbound._settings import takes
 from fairbound._study_settings import StudyChoices
@@ -140,7 +140,7 @@ class Study:
         name_of: NameOf = python_name,
     ) -> None:
         if settings.confidence is not None and data.weight is not None:
-            raise against_confidence(argument("weight"), UNWEIGHTED)
+            raise InputError("{confidence=} tests on rows of equal weight.", "Leave out {weight=} or {confidence=}.")
         if held_out is not None:
             held_out = with_sensitive(held_out, list(data.sensitive))
         parts = Parts.draw(data, settings, held_out)

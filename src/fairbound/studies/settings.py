@@ -105,9 +105,7 @@ class StudySettings(StudyChoices):
             self.limits,
             confidence=None if self.confidence is None else Confidence(self.confidence),
             margin=None if self.margin in ("auto", "none") else self.margin,
-            groups=self.groups,
             training=self.training,
-            select=self.select,
             bounds=self.bounds,
         )
 
