@@ -98,7 +98,7 @@ def wants_raw(base: Any) -> bool:
     if isinstance(base, Pipeline) or isinstance(getattr(base, "monotone_constraints", None), dict):
         return True
     if is_a(base, "XGBClassifier"):
-        return bool(base.enable_categorical)
+        return bool(getattr(base, "enable_categorical", False))
     if is_a(base, "HistGradientBoostingClassifier"):
         return not (base.categorical_features is None or isinstance(base.categorical_features, str))
     if is_a(base, "LGBMClassifier"):

@@ -22,7 +22,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound._errors import together
+from fairbound._errors import InputError, together
 from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training, refuse_conflicts
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
@@ -416,6 +416,13 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         base_score : array, optional
             As for `predict`.
         """
+        check_is_fitted(self)
+        if coefficients(self.model_) is None:
+            raise InputError(
+                "explain is for linear models and linear corrections, whose score is a sum over columns, but {hidden=} "
+                "makes a network.",
+                "For networks, shap.Explainer(clf.decision_function, rows) estimates such shares.",
+            )
         weight, z, inputs = self._linear()[0], self._logits(X, base_score), self._read_new(X)
         sign = -1.0 if self._flipped else 1.0
         Z = self._numbers(inputs, None if base_score is None else read_base_score(base_score, inputs.n_rows))

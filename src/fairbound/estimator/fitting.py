@@ -37,7 +37,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
-from fairbound.estimator.monotone import check_slope
+from fairbound.estimator.monotone import monotone_signs
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
 from fairbound.estimator.penalty import penalties
@@ -137,6 +137,9 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
+        signs = monotone_signs(params, self.base, self.encoder, data.inputs, (cells.n_labels, self.n_inputs))
+        if signs is not None:
+            self.model.keep_signs(signs)
         self.Z = model_inputs(self.model, self.Z)
         self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
         if processes is not None:
@@ -288,8 +291,6 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
-        if self.base is not None:
-            check_slope(self.model, self.base.monotone)
         reached = None
         if self.stakes is not None:
             reached = self.stakes.reached(self.objective.text, result.assessment, result.free)

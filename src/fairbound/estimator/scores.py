@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,6 @@ from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_s
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, dense, read_inputs
 from fairbound.estimator.models import starting_linear
-from fairbound.estimator.monotone import monotone_places
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
@@ -53,8 +52,6 @@ class BaseScores:
         The record of the choice among forms of the correction.
     given : bool
         Whether the base existed before the fit: a fitted base, or the scores of an external model.
-    monotone : array of int
-        Positions of the encoded columns that the correction does not see, because the base is monotone in them.
     held : tuple of LinearTerm
         A term of the objective for a given base: without limits, it makes the base itself optimal (`holding`).
     """
@@ -67,7 +64,6 @@ class BaseScores:
     training_posteriors: Floats | None = None
     forms: tuple[FormResult, ...] = ()
     given: bool = False
-    monotone: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     held: tuple[LinearTerm, ...] = ()
 
     def as_given(self) -> Floats:
@@ -108,10 +104,6 @@ class BaseScores:
         return self._joined(Z, np.hstack(parts) if parts else None, scores)
 
     def _joined(self, Z: Any, posteriors: Floats | None, scores: Floats) -> Any:
-        if len(self.monotone):
-            seen = np.ones(Z.shape[1])
-            seen[self.monotone] = 0.0
-            Z = Z.multiply(seen).tocsr() if sparse.issparse(Z) else Z * seen
         parts = [Z] if self.uses_columns else []
         if posteriors is not None:
             parts += [posteriors, probabilities(scores)[:, self._further_classes]]
@@ -227,7 +219,6 @@ def fit_scores(
     else:
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
-    found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
     if params.base.correction == "columns":
         return found
     columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)

@@ -251,7 +251,7 @@ class Continuation:
 
         A move takes one quadratic program, with the derivatives at the solution, and one pass that counts decisions.
         """
-        start = stage.local(self.w)
+        start = stage.problem.model.inside(stage.local(self.w))
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
         here = program.evaluate(start)
         self.evaluations += 1
@@ -314,7 +314,8 @@ class Continuation:
             return self.log(name, record.as_dict() | program.history_columns(w, record.multipliers))
 
         def run() -> Solved:
-            solution = solver.solve(program, stage.local(self.w), after_iteration, warm_start=warm)
+            start = stage.problem.model.inside(stage.local(self.w))
+            solution = solver.solve(program, start, after_iteration, warm_start=warm)
             return replace(solution, history=[]), self.history[first:], held.kept, held.nearest, held.least_loss
 
         def replay(found: Solved) -> None:
