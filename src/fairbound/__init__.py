@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairbound._errors import LimitWarning
     from fairbound._model_settings import Base, Confidence, Groups, Loss, Training
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
-    from fairbound.estimator import ConstrainedClassifier, make_fairness_scorer
+    from fairbound.estimator import ConstrainedClassifier, ConstrainedRegressor, make_fairness_scorer
     from fairbound.evaluation import Monitor, audit, certify
     from fairbound.fairness import (
         AccuracyParity,
@@ -43,6 +43,7 @@ __all__ = [
     "Base",
     "Confidence",
     "ConstrainedClassifier",
+    "ConstrainedRegressor",
     "Constraint",
     "Covariance",
     "Dataset",
@@ -83,7 +84,7 @@ _HOMES = {
         "_errors": "LimitWarning",
         "_model_settings": "Base Confidence Groups Loss Training",
         "data": "Dataset load_dataset make_disparate_data read_table",
-        "estimator": "ConstrainedClassifier make_fairness_scorer",
+        "estimator": "ConstrainedClassifier ConstrainedRegressor make_fairness_scorer",
         "evaluation": "Monitor audit certify",
         "fairness": "AccuracyParity Constraint Covariance DemographicParity DisparateImpact EqualImpact "
         "EqualOpportunity EqualizedOdds Measure PredictiveEquality PredictiveParity Representation rate_limit",

@@ -158,6 +158,15 @@ def both_given(one: Message, other: Message, what: str, remedy: str = "Leave one
     )
 
 
+def two_classes_only(stated: str, count: int, remedy: str = "") -> InputError:
+    """Return the error of something that needs two classes.
+
+    >>> print(two_classes_only(argument("pos_label", 1), 3))
+    pos_label=1 needs two classes, but there are 3.
+    """
+    return InputError("{stated} needs two classes, but there are {count}.", remedy, stated=stated, count=count)
+
+
 def together(processes: Any) -> AbstractContextManager[None]:
     """Return a context in which an error in one process ends all processes; `processes` may be None."""
     return nullcontext() if processes is None else processes.together()

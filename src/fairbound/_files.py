@@ -121,6 +121,16 @@ def publish(fresh: Path, final: Path, *, replace: bool = False, ours: Sequence[s
         path.replace(target)
 
 
+@contextmanager
+def fresh_folder(final: Path, said: str = "", *, replace: bool = False, ours: Sequence[str] = ()) -> Iterator[Path]:
+    """Yield a folder to fill.  It appears at `final` if all goes well, and is removed otherwise; see `publish`."""
+    with draft_beside(final, said) as draft:
+        folder = draft / CONTENT
+        folder.mkdir()
+        yield folder
+        publish(folder, final, replace=replace, ours=ours)
+
+
 def write_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = True) -> None:
     """Write a file atomically; if the path is a symbolic link, write the file that it points to."""
     check_name(path)

@@ -26,7 +26,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairbound._errors import InputError, JournalWarning
-from fairbound._files import CONTENT, draft_beside, publish, write_file
+from fairbound._files import fresh_folder, write_file
 
 SECONDS = 5.0
 """Seconds between two writes, and before the first one: a shorter run leaves no folder."""
@@ -161,10 +161,8 @@ class Journal:
         """Make the folder, in place of the journal of an earlier run."""
         if self._known() is not None:
             shutil.rmtree(self.path)
-        with draft_beside(self.path) as draft:
-            (draft / CONTENT).mkdir()
-            (draft / CONTENT / FACTS).write_text(json.dumps(self._facts), encoding="utf-8")
-            publish(draft / CONTENT, self.path)
+        with fresh_folder(self.path) as folder:
+            (folder / FACTS).write_text(json.dumps(self._facts), encoding="utf-8")
         self._begun = True
 
     def _known(self) -> dict[str, Any] | None:

@@ -179,7 +179,7 @@ class Base(Settings):
     correction : {"columns", "groups", "both", "best"}
         The inputs of the correction: the encoded columns; estimates of the group; both; or what does best in
         cross-validation.  Copies of the base estimate the group from the columns.  This needs large groups, and the
-        model then contains an estimate of the group.
+        model then contains an estimate of the group.  Without limits it has the columns.
     """
 
     place: ClassVar[str] = "base"

@@ -109,6 +109,8 @@ def number(value: float | None, digits: int = 3) -> str:
     """Return a number with few digits; a dash for None."""
     if value is None or math.isnan(value):
         return "-"
+    if abs(value) >= 1e4 and math.isfinite(value):
+        return f"{value:,.0f}"
     return f"{value:.{digits}f}" if math.isfinite(value) else str(value)
 
 

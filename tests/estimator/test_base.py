@@ -494,7 +494,7 @@ def test_warm_starts():
         assert clf.result_.kept
         with pytest.raises(ValueError, match=r"hidden=\(7,\)"):
             clf.set_params(hidden=(7,)).fit(X, y, sensitive_features=group)
-        with pytest.raises(ValueError, match="only one of the two has a base"):
+        with pytest.raises(ValueError, match=r"has a base, .* but no base"):
             clf.set_params(hidden=hidden, base=None).fit(X, y, sensitive_features=group)
 
 
@@ -614,11 +614,10 @@ def test_rates_within_labels_need_the_group_within_labels():
     [
         (
             {"base": LogisticRegression().fit([[0.0] * 3, [1.0] * 3], [0, 1]), "base__cv": "prefit"},
-            "so they need a base",
+            "is not trained in this fit",
         ),
         ({"base": None}, "base__correction: base=None has no parameters"),
         ({"base": RidgeClassifier()}, r"RidgeClassifier \(base=\) has no predict_proba"),
-        ({"constraints": ()}, "need limits between groups"),
         ({"base__correction": "rows"}, "correction"),
     ],
 )
@@ -627,6 +626,16 @@ def test_when_the_group_cannot_be_estimated(params, said):
     given = {"constraints": "demographic_parity <= 0.3", "base": LogisticRegression(), "base__correction": "groups"}
     with pytest.raises(ValueError, match=said):
         brief(**{**given, **params}).fit(X, y, sensitive_features=group)
+
+
+@pytest.mark.parametrize("correction", ["groups", "both", "best"])
+def test_without_limits_there_is_no_group_to_estimate(correction):
+    X, y, group = toy(300)
+    clf, columns = (brief(base=LogisticRegression(), base__correction=each) for each in (correction, "columns"))
+    for each in (clf, columns):
+        each.fit(X, y, sensitive_features=group)
+    assert clf.result_.base.correction == "columns"
+    assert (clf.coef_ == columns.coef_).all()
 
 
 def test_small_groups_are_badly_estimated():

@@ -14,7 +14,6 @@ from tests.estimator.helpers import quick, toy
 from tests.refusals import refused
 
 from fairbound import (
-    Confidence,
     ConstrainedClassifier,
     Covariance,
     Groups,
@@ -171,7 +170,7 @@ def test_it_is_saved_and_loaded(certified, tmp_path):
     assert read.certificate_.to_dict() == certified.certificate_.to_dict()
     assert read.result_.to_dict() == certified.result_.to_dict()
     assert str(read.result_) == str(certified.result_)
-    assert read.confidence == Confidence(0.9)
+    assert read.confidence == certified.confidence
     json.loads(certified.result_.to_json())
 
 

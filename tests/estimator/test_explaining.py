@@ -124,7 +124,7 @@ def test_what_cannot_be_explained():
         ValueError, match=r"RandomForestClassifier .* has no additive values.*shap.Explainer\(clf.decision_function"
     ):
         clf.fit(X, Y, sensitive_features=GROUP).explain(X)
-    with pytest.raises(ValueError, match=r"hidden= makes a network\. For networks, shap\.Explainer"):
+    with pytest.raises(AttributeError, match=r"A network is no sum over columns; shap\.Explainer"):
         quick(pos_label="yes", hidden=(2,)).fit(X, Y).explain(X)
     with pytest.raises(ValueError, match=r"changeable= .*'incom'.*Did you mean 'income'"):
         quick(pos_label="yes").fit(X, Y).explain(X, changeable=["incom"])

@@ -443,7 +443,7 @@ def test_many_rows_are_encoded_in_parts(monkeypatch):
     frames, y, _ = as_kinds()
     clf = ConstrainedClassifier().fit(frames["polars"], y)
     whole = {name: clf.predict_proba(X) for name, X in frames.items()}
-    monkeypatch.setattr("fairbound.estimator.classifier.ENCODED_AT_ONCE", 50)
+    monkeypatch.setattr("fairbound.estimator.fitted_model.ENCODED_AT_ONCE", 50)
     for name, X in frames.items():
         assert (clf.predict_proba(X) == whole[name]).all()
 

@@ -101,7 +101,7 @@ def test_classes_have_equal_stakes_in_balanced_accuracy():
     clf = quick((), objective="balanced_accuracy").fit(x, y)
     mean_recall = np.mean([(clf.predict(x)[y == k] == k).mean() for k in np.unique(y)])
     assert clf.result_.reached.value == pytest.approx(mean_recall, rel=1e-9)
-    with pytest.raises(ValueError, match="needs two classes, but y has 3"):
+    with pytest.raises(ValueError, match="needs two classes, but there are 3"):
         quick((), objective="cost(false_positive=1, false_negative=5)").fit(x, y)
 
 

@@ -282,7 +282,7 @@ def test_labels_that_are_refused(y, sentence):
 def test_pos_label_that_is_refused():
     with refused("pos_label=2", "Labels: 0, 1."):
         Cells.build([0, 1], pos_label=2)
-    with refused("pos_label=1", "two classes", "y has 3", "with classes="):
+    with refused("pos_label=1", "two classes", "there are 3", "with classes="):
         Cells.build([0, 1, 2], pos_label=1)
 
 

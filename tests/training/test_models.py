@@ -68,7 +68,7 @@ class TestMakeModel:
             ({"n_inputs": 0}, r"n_inputs=0\b.*at least 1"),
             ({"n_inputs": 2.0}, "n_inputs=2.0: must be a whole number"),
             ({"n_inputs": True}, "n_inputs=True: must be a whole number"),
-            ({"n_inputs": 3, "n_labels": 1}, r"n_labels=1\b.*at least 2"),
+            ({"n_inputs": 3, "n_labels": 0}, r"n_labels=0\b.*whole number"),
             ({"n_inputs": 3, "hidden": (4, 0)}, r"hidden=\(4, 0\).*width"),
             ({"n_inputs": 3, "hidden": (4.5,)}, r"hidden=\(4.5,\)"),
             ({"n_inputs": 3, "hidden": (10**30,)}, r"more than 1,073,741,824 weights"),

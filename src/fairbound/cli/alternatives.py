@@ -73,7 +73,7 @@ def alternatives(
       $ fairbound alternatives law --out search
     """
     from fairbound.cli.inputs import load
-    from fairbound.cli.output import check_source, fresh_folder, refuse_existing
+    from fairbound.cli.output import check_source, out_folder, refuse_existing
 
     refuse_existing(Path(out))
     check_source(source)
@@ -89,7 +89,7 @@ def alternatives(
         bounds=grids(resolved, None if bounds is None else {resolved[0].name: bounds}),
         **choices.get_params(deep=False),
     )
-    with fresh_folder(out) as folder:
+    with out_folder(out) as folder:
         with output.stage(f"Reading {source}"):
             columns = [name for name in (baseline_prediction, baseline_score) if name is not None]
             sign = -1.0 if lower_is_better else 1.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from fairbound._files import as_utf8, write_file
 from fairbound._settings import Count
 from fairbound._text_tables import TextTable
 from fairbound._words import number
@@ -188,7 +189,7 @@ def audit(
           --require "disparate_impact >= 0.8"
     """
     from fairbound.cli.inputs import parse_limits, read_decisions
-    from fairbound.cli.output import existing_rows, fresh_file
+    from fairbound.cli.output import existing_rows
 
     if reading.lower_is_better and reading.score is None:
         raise ValueError("--lower-is-better is about scores; name their column with --score.")
@@ -230,8 +231,7 @@ def audit(
             from fairbound.report import ll144_to_html
 
             page = tables.to_csv() if Path(out).suffix.lower() == ".csv" else ll144_to_html(tables)
-        with fresh_file(out) as draft:
-            _write(draft, page, out)
+        write_file(out, as_utf8(page), replace=False)
     _show_reading(output, rows.read_as)
     if reading.lower_is_better:
         output.text("A smaller score is more favourable, so scores are shown with the other sign.\n")
@@ -357,14 +357,6 @@ def _check_facts(form: str, facts: PublishedFacts) -> None:
     given = [name for name, value in vars(facts).items() if value is not None]
     if given and form != "ll144":
         raise ValueError(f"--{given[0].replace('_', '-')} is for --format ll144; give both, or neither.")
-
-
-def _write(draft: Path, page: str, out: str) -> None:
-    """Write a file; an error of the disk gets the path of the output."""
-    try:
-        draft.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, out) from error
 
 
 def _show_reading(output: Output, read_as: Sequence[tuple[str, str, int, str]]) -> None:

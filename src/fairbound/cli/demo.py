@@ -12,7 +12,7 @@ from fairbound._settings import Seed
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.names import option_name
 from fairbound.cli.options import ReadingOptions, command
-from fairbound.cli.output import Output, finishing, fresh_folder
+from fairbound.cli.output import Output, finishing, out_folder
 
 DATA, GROUPS = "law", "race"
 
@@ -53,7 +53,7 @@ def demo(*, out: str | None = None, seed: Seed = 0, output: Output) -> None:
         output.text(f"\n{text}", style="bold cyan")
 
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fairbound-demo-")) / DATA
-    with fresh_folder(place) as folder:
+    with out_folder(place) as folder:
         data = load(DATA, ReadingOptions(sensitive=[GROUPS]))
         head("1. The labels by race, before any model")
         output.text(repr(data.describe(GROUPS)))

@@ -62,9 +62,8 @@ def monitor(
       $ fairbound monitor may.csv --target repaid --prediction decision --sensitive sex
           --require "equal_opportunity <= 0.1" --state state.json
     """
-    from fairbound._files import existing_file
+    from fairbound._files import as_utf8, existing_file, write_file
     from fairbound.cli.inputs import parse_limits, read_decided_columns
-    from fairbound.cli.output import fresh_file
 
     positive = reading.positive
     if reading.weight is not None:
@@ -98,8 +97,7 @@ def monitor(
     if out is not None:
         from fairbound.report import monitor_to_html
 
-        with fresh_file(out, replace=True) as draft:
-            draft.write_text(monitor_to_html(watcher.to_dict()), encoding="utf-8")
+        write_file(out, as_utf8(monitor_to_html(watcher.to_dict())))
     if skipped:
         shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
         output.text(f"Counted already, and skipped: {shown}.\n")

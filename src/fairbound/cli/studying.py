@@ -15,7 +15,7 @@ from fairbound._text_tables import TextTable
 from fairbound._words import number
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.names import option_name
-from fairbound.cli.output import Interruptible, Output, finishing, fresh_folder, refuse_existing
+from fairbound.cli.output import Interruptible, Output, finishing, out_folder, refuse_existing
 
 if TYPE_CHECKING:
     from fairbound._journal import Journal
@@ -128,15 +128,14 @@ def write_study(
     from fairbound._errors import render
     from fairbound._json import plain
     from fairbound.cli.inputs import load_parts
-    from fairbound.cli.output import RowProgress
     from fairbound.studies import Study, remarks, write_files, write_lock
 
     output = saved.output
     place = out.absolute().parent
     while not place.exists():
         place = place.parent
-    how = {"memory": memory, "scratch": place, "processes": saved.processes, "tell": RowProgress(output)}
-    with saved, fresh_folder(saved.out, replace=saved.replaces) as folder:
+    how = {"memory": memory, "scratch": place, "processes": saved.processes, "tell": output.rows}
+    with saved, out_folder(saved.out, replace=saved.replaces) as folder:
         with output.stage(f"Reading {source}"):
             data, held_out = load_parts(source, test_file, reading, quiet=output.silent, **how)
         output.notes(render(note, option_name) for note in remarks(data))

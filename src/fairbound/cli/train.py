@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fairbound._errors import together
-from fairbound._files import as_utf8
+from fairbound._files import as_utf8, write_file
 from fairbound._study_settings import FrontierChoices, StudyChoices
 from fairbound.cli.options import TEST, JournalOptions, ReadingOptions, command, held_out
 from fairbound.cli.output import Output
@@ -81,7 +81,7 @@ def train(
         with together(processes):
             place, output = own_output(processes, Path(out), output, scratch)
             saved = Checkpoint(place, journal, output, processes)
-            check_source(source, folders=True)
+            check_source(source)
             share, file = held_out(test)
             from fairbound.studies import StudySettings
 
@@ -172,7 +172,7 @@ def frontier(
 
     refuse_launcher("frontier")
     saved = Checkpoint(Path(out), journal, output)
-    check_source(source, folders=True)
+    check_source(source)
     limit, grid = swept_limit(measure, bounds, choose)
     share, file = held_out(test)
     from fairbound.studies import StudySettings
@@ -233,7 +233,7 @@ def report(
       $ fairbound report model --format new-jersey --alternatives search
     """
     from fairbound._json import plain
-    from fairbound.cli.output import file_of_run, fresh_file
+    from fairbound.cli.output import file_of_run, refuse_existing
 
     if alternatives is not None and form in FORMATS:
         raise ValueError(f"--alternatives is for documents, and --format is {form}; name a document, or leave it out.")
@@ -250,8 +250,9 @@ def report(
     place = Path(out) if out is not None else path.parent / FORMATS.get(form, f"{form}.md")
     # The run's own pages are made from its summary, so they may be replaced.  A document may have been filled in.
     own = out is None and path.name == NAMES["json"] and form in FORMATS
-    with fresh_file(place, replace=own) as file:
-        file.write_bytes(as_utf8(page))
+    if not own:
+        refuse_existing(place)
+    write_file(place, as_utf8(page))
     output.text(f"Written to {place}.")
     output.result({"command": "report", "out": str(place), "summary": plain(summary)})
 

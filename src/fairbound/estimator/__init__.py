@@ -28,6 +28,8 @@ from fairbound.estimator.parameters import checked
 from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
+from fairbound.estimator.regression import Unit
+from fairbound.estimator.regressor import ConstrainedRegressor
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
@@ -48,6 +50,7 @@ __all__ = [
     "CategoryColumn",
     "CodedColumns",
     "ConstrainedClassifier",
+    "ConstrainedRegressor",
     "Corrected",
     "EncodedColumns",
     "FeedForward",
@@ -75,6 +78,7 @@ __all__ = [
     "SquaredMeasure",
     "TableEncoder",
     "Temperature",
+    "Unit",
     "as_model",
     "as_regularizers",
     "base_name",

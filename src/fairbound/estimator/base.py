@@ -33,11 +33,15 @@ class BaseModel:
     columns: Columns
 
     def outputs(self, table: Any, classes: Sequence[Hashable]) -> Floats:
-        """Return probabilities or margins, one column per class in order; for two classes only the last, (n, 1)."""
+        """Return probabilities or margins, one column per class in order; for two classes only the last, (n, 1).
+
+        Without classes, return the predictions of a regressor, (n, 1).
+        """
         name = named_base(self.estimator)
-        if not has_scores(self.estimator):
+        if classes and not has_scores(self.estimator):
             raise no_scores(self.estimator)
         method = "predict_proba" if gives_probabilities(self.estimator) else "decision_function"
+        method = method if classes else "predict"
         try:
             with sklearn.config_context(enable_metadata_routing=False, transform_output="default"):
                 found = np.asarray(getattr(self.estimator, method)(table), dtype=np.float64)
@@ -47,7 +51,9 @@ class BaseModel:
             raise InputError(
                 "{base} failed in {method}: {error}", base=name, method=method, error=_said(error)
             ) from error
-        places = self.places(classes)
+        if not classes and np.isfinite(found).all():
+            return found.reshape(len(found), 1)
+        places = self.places(classes) if classes else [0]
         if found.ndim == 1 and len(classes) == 2:
             found = np.stack([1.0 - found if method == "predict_proba" else -found, found], axis=1)
         needed = _num_samples(table), len(classes)
@@ -121,7 +127,7 @@ def fit_base(base: Any, columns: Columns, table: Any, y: NDArray[Any], weights: 
             base=named_base(base),
         )
     estimator, options = clone(base), _category_options(base, columns)
-    if is_a(base, "HistGradientBoostingClassifier"):
+    if is_a(base, "HistGradientBoostingClassifier", "HistGradientBoostingRegressor"):
         estimator.set_params(**options)
         options = {}
     weighted = weight_argument(base)
@@ -153,5 +159,5 @@ def _category_options(base: Any, columns: Columns) -> dict[str, Any]:
     """Return the arguments that tell a booster which columns are codes."""
     if not isinstance(columns, CodedColumns) or not columns.categories:
         return {}
-    named = "categorical_features" if is_a(base, "HistGradientBoostingClassifier") else "categorical_feature"
+    named = "categorical_features" if hasattr(base, "categorical_features") else "categorical_feature"
     return {named: columns.categories}

@@ -30,6 +30,12 @@ MOST_CODES = 10_000
 """Most categories of a column, for boosters that state no limit.  If there are more, the rarest share one code."""
 
 
+BOOSTERS = (
+    *("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"),
+    *("LGBMClassifier", "LGBMRegressor"),
+)
+
+
 class Columns(Protocol):
     """The form in which a base gets the columns of X."""
 
@@ -116,7 +122,7 @@ def choose_columns(params: Parameters, data: Data, encoder: Any) -> Columns:
         return RawColumns()
     if encoder is not None and not isinstance(encoder, TableEncoder):
         return EncodedColumns(params, encoder)
-    if not is_a(base, "HistGradientBoostingClassifier", "LGBMClassifier") or stated is None:
+    if not is_a(base, *BOOSTERS) or stated is None:
         return EncodedColumns(None, encoder)
     categorical = stated.categorical if isinstance(stated, TableEncoder) else None
     # HistGradientBoostingClassifier has a bin for each category; "(missing)" may take one more.

@@ -97,11 +97,11 @@ def wants_raw(base: Any) -> bool:
     """Return whether a base gets the table as given: a pipeline, or a model whose options name its columns."""
     if isinstance(base, Pipeline) or isinstance(getattr(base, "monotone_constraints", None), dict):
         return True
-    if is_a(base, "XGBClassifier"):
+    if is_a(base, "XGBClassifier", "XGBRegressor"):
         return bool(getattr(base, "enable_categorical", False))
-    if is_a(base, "HistGradientBoostingClassifier"):
+    if is_a(base, "HistGradientBoostingClassifier", "HistGradientBoostingRegressor"):
         return not (base.categorical_features is None or isinstance(base.categorical_features, str))
-    if is_a(base, "LGBMClassifier"):
+    if is_a(base, "LGBMClassifier", "LGBMRegressor"):
         return "categorical_feature" in base.get_params()
     inner = inner_estimator(base)
     return inner is not None and wants_raw(inner)

@@ -49,8 +49,8 @@ class BaseResult:
         The accuracy of the base alone.
     reached : tuple of float
         The measure of each limit by the decisions of the base alone.
-    changed : float
-        The weighted share of rows for which the model and the base alone decide differently.
+    changed : float or None
+        The weighted share of rows for which the model and the base alone decide differently; None in a regression.
     moved : dict
         The size of the correction for each column of X, in logits, the largest first.  It is the mean absolute change
         of the logit when the column is set to its mean.
@@ -64,7 +64,7 @@ class BaseResult:
     scored: str
     accuracy: float
     reached: tuple[Number, ...]
-    changed: float
+    changed: float | None
     moved: dict[str, float]
     correction: str = "columns"
     forms: tuple[FormResult, ...] = ()
@@ -80,7 +80,7 @@ class BaseResult:
                     (f"{limit}, by the base alone", number(value, 4))
                     for limit, value in zip(limits, self.reached, strict=True)
                 ),
-                ("decisions changed", f"{self.changed:.2%}"),
+                *([("decisions changed", f"{self.changed:.2%}")] if self.changed is not None else []),
                 *(
                     (
                         f"correction={each.correction!r}, cross-validated" + self._taken(each),

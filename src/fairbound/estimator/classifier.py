@@ -22,22 +22,20 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound._errors import InputError, together
+from fairbound._errors import together
 from fairbound._model_settings import Base, Callback, Confidence, Groups, Loss, Margin, Training, refuse_conflicts
 from fairbound._settings import Range, Share
 from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
-from fairbound.estimator.chosen_encoder import encode
 from fairbound.estimator.correction import read_base_score
-from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.explaining import Explanation, TurningChange, cheapest_changes, contributions
-from fairbound.estimator.feature_names import check_names, learn_names
+from fairbound.estimator.feature_names import learn_names
+from fairbound.estimator.fitted_model import FittedModel
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModels, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.models import coefficients, last_model, logits, model_inputs
+from fairbound.estimator.models import last_model
 from fairbound.estimator.parameters import (
-    NamedParameters,
     check_early_stopping,
     checked,
     present_processes,
@@ -48,18 +46,14 @@ from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
 from fairbound.estimator.shared import check_shared
-from fairbound.estimator.small_groups import align_groups
 from fairbound.estimator.sources import from_source
 from fairbound.estimator.targets import read_labels, read_weights
-from fairbound.fairness import Cells, Constraint, decide, logit, probabilities
+from fairbound.fairness import Constraint, decide, logit, probabilities
 from fairbound.training import Passes, resumed
-
-ENCODED_AT_ONCE = 2**16
-"""Rows that are encoded at once, which bounds the memory of a prediction."""
 
 
 @dataclass(eq=False, repr=False)
-class ConstrainedClassifier(ClassifierMixin, NamedParameters):
+class ConstrainedClassifier(ClassifierMixin, FittedModel):
     """A classifier trained under limits on measured disparities between groups.
 
     Rare settings are in records: `groups=Groups(min_size=20)`, and in a search `groups__min_size`.  In place of a
@@ -362,7 +356,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         With `select`, such as 100 or "10%", exactly so many rows of X get the positive label: those of the largest
         score, and of rows with equal scores the first ones.  Then the decision about a row depends on the whole batch.
         """
-        z = self._logits(X, base_score)
+        z = self._outputs(X, base_score)
         return self._labels(decide(z, self.threshold_) if select is None else best_rows(z, select))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_score: Any = None) -> float:
@@ -374,13 +368,13 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
 
     def predict_proba(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
         """Return the probabilities of the classes, in the order of `classes_`."""
-        z = self._logits(X, base_score)
+        z = self._outputs(X, base_score)
         p = probabilities(z) if self.calibration_ is None else self.calibration_(z)
         return p[:, ::-1] if self._flipped else p
 
     def decision_function(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
         """Return logits: one per class; for two classes that of `classes_[1]`, minus the logit of the threshold."""
-        z = self._logits(X, base_score)
+        z = self._outputs(X, base_score)
         if z.shape[1] > 1:
             return z
         margin = z[:, 0] - logit(self.threshold_)
@@ -392,7 +386,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         Each side of the threshold is mapped onto itself by an increasing function.  So `predict` and every limit stay
         the same, and only `predict_proba` changes.
         """
-        z = self._logits(X, base_score)
+        z = self._outputs(X, base_score)
         labels = read_labels(y, len(z), type(self).__name__)
         places = {label: place for place, label in enumerate(self.classes_.tolist())}
         unknown = [label for label in np.unique(labels).tolist() if label not in places]
@@ -416,17 +410,10 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         base_score : array, optional
             As for `predict`.
         """
-        check_is_fitted(self)
-        if coefficients(self.model_) is None:
-            raise InputError(
-                "explain is for linear models and linear corrections, whose score is a sum over columns, but {hidden=} "
-                "makes a network.",
-                "For networks, shap.Explainer(clf.decision_function, rows) estimates such shares.",
-            )
-        weight, z, inputs = self._linear()[0], self._logits(X, base_score), self._read_new(X)
+        weight, z, inputs = self._linear()[0], self._outputs(X, base_score), self._read_new(X)
         sign = -1.0 if self._flipped else 1.0
         Z = self._numbers(inputs, None if base_score is None else read_base_score(base_score, inputs.n_rows))
-        names, parts = contributions(sign * weight, Z, self._scores, inputs, self.encoder_, self.encoded_names_)
+        names, parts = contributions(weight, Z, self._scores, inputs, self.encoder_, self.encoded_names_)
         score, parts = self.decision_function(X, base_score=base_score), sign * parts
         parts = parts if z.shape[1] > 1 else parts[:, :, 0]
         changes: tuple[TurningChange | None, ...] = ()
@@ -442,109 +429,24 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
         So `encoder_.transform(X) @ coef_.T + intercept_` are the logits, of `classes_[1]` if there are two classes.
         With a base, its scores come after the encoded columns.
         """
-        return self._linear()[0]
+        return (-1.0 if self._flipped else 1.0) * self._linear()[0]
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
         """Logits if every encoded column is 0."""
-        return self._linear()[1]
+        return (-1.0 if self._flipped else 1.0) * self._linear()[1]
 
     @property
     def _flipped(self) -> bool:
         """Whether the positive class, which is the last one for the model, comes first in `classes_`."""
         return len(self.classes_) == 2 and self.pos_label_ == self.classes_.tolist()[0]
 
+    @property
+    def _n_labels(self) -> int:
+        return len(self.classes_)
+
     def _labels(self, decisions: NDArray[np.int64]) -> NDArray[Any]:
         return self.classes_[:: -1 if self._flipped else 1][decisions]
-
-    def _logits(self, X: Any, base_score: Any = None) -> NDArray[np.float64]:
-        """Return logits of new rows, in the order of the model's classes."""
-        check_is_fitted(self)
-        inputs = self._read_new(X)
-        scores, parts = None if base_score is None else read_base_score(base_score, inputs.n_rows), []
-        at_once = ENCODED_AT_ONCE if inputs.encoded is None else inputs.n_rows  # shared inputs are kept encoded
-        for start in range(0, inputs.n_rows, at_once):
-            rows = slice(start, start + at_once)
-            part = inputs.take(rows) if inputs.n_rows > at_once else inputs
-            given = None if scores is None else scores[rows]
-            parts.append(logits(self.model_, self._numbers(part, given), len(self.classes_)))
-        found = np.concatenate(parts)
-        if not np.isfinite(found).all():
-            row = int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])
-            raise ValueError(f"The network gives NaN or infinity for row {row} of X: the numbers there are too large.")
-        return found
-
-    def _numbers(self, inputs: Inputs, base_score: Any) -> NDArray[np.float64]:
-        """Return the inputs of the model: encoded columns and, with a base, its scores or the given ones."""
-        Z = encode(self.encoder_, inputs)
-        if self._scores is not None:
-            return self._scores.join_new(Z, inputs, base_score)
-        if base_score is not None:
-            raise ValueError("base_score= is given, but the model was fitted without a base: leave it out.")
-        return model_inputs(self.model_, Z)
-
-    @property
-    def base_(self) -> FittedBase | None:
-        """The base that scores new rows; None without a base, and if scores were given."""
-        check_is_fitted(self)
-        return None if self._scores is None else self._scores.fitted
-
-    @property
-    def base_score_(self) -> NDArray[np.float64] | None:
-        """The scores of the training rows, as `base_score=` takes them; None without a base."""
-        check_is_fitted(self)
-        if self._scores is None or not len(self._scores.training):  # a model that was read from a folder has none
-            return None
-        return self._scores.as_given()
-
-    def _read_new(self, X: Any) -> Inputs:
-        inputs = read_inputs(X)
-        learnt = getattr(self, "feature_names_in_", None)
-        asked = [position for position in self.group_columns_ if position not in self.left_columns_]
-        if inputs.names is not None and learnt is not None:
-            absent = [repr(learnt[position]) for position in asked if learnt[position] not in inputs.names]
-        else:
-            absent = [f"number {each}" for each in asked if inputs.n_columns == self.n_features_in_ - len(asked)]
-        if absent:
-            raise ValueError(
-                f"X lacks the column {absent[0]}. It is an input of the model, because it was trained with "
-                "Groups(as_input=True): add the column, or train without that setting."
-            )
-        return check_names(self, inputs, self.left_columns_, by_name=self.by_name_, level=5)
-
-    def _linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        check_is_fitted(self)
-        found = coefficients(self.model_)
-        if found is None:
-            raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=()).")
-        sign = -1.0 if self._flipped else 1.0
-        return sign * found[0], sign * found[1]
-
-    def settle_groups(self, cells: Cells) -> Cells:
-        """Return cells with the groups of the limits.
-
-        Small groups that `fit` left out or merged are left out or merged in these cells, too.
-        """
-        check_is_fitted(self)
-        known: dict[str, list[Any]] = {}
-        for each in self.result_.groups:
-            known.setdefault(each.grouping, []).append(each.group)
-        policy = Groups.of(self.groups).small if self.result_.limits else "error"
-        return align_groups(cells, known, self.result_.small_groups, policy)
-
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, base: bool = True) -> None:
-        """Write the model as a folder with one JSON file, which holds no code.  `fairbound.load` reads it.
-
-        An existing model is replaced in one step, another file only with `overwrite=True`.  If `path` is a link, the
-        folder that it points to is used.
-
-        A base is written, too, if that is possible without pickle: models of LightGBM and XGBoost, and those of
-        scikit-learn by skops.  With `base=False` it is left out, and `load(path, base=...)` takes it again.
-        """
-        from fairbound.persistence import save_estimator
-
-        check_is_fitted(self)
-        save_estimator(self, path, overwrite=overwrite, base=base)
 
     def to_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model with its preprocessing as one ONNX file; needs the extra `onnx`.

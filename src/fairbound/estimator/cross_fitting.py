@@ -101,14 +101,15 @@ def cross_fit(
         The stack level of warnings.
     """
     base = params.base.classifier
+    classes = cells.classes if cells.n_labels > 1 else ()  # a regression has none
     if isinstance(base, FittedBase):  # of a model that was read from a folder, or `base_` of another
-        check_classes(base, cells)
+        check_classes(base, classes)
         return base.scores(data.inputs), base, None
     work = None
     if is_prefit(params):
         _check_fitted(base)
         models: tuple[BaseModel, ...] = (BaseModel(base, RawColumns()),)
-        outputs = models[0].outputs(data.inputs.native, cells.classes)
+        outputs = models[0].outputs(data.inputs.native, classes)
         check_spread([outputs], named_base(base))
         scored = "Each row was scored by the fitted base."
     else:
@@ -117,13 +118,13 @@ def cross_fit(
         work = CrossFitting(
             base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.base.ensemble)
         )
-        outputs, models = work.outputs(data.y, cells.classes)
+        outputs, models = work.outputs(data.y, classes)
         work = replace(work, probabilities=gives_probabilities(models[0].estimator))
         check_spread([outputs[test] for _, test in folds], named_base(base))
         later = "the average of these models" if params.base.ensemble else "the base refitted on all rows"
         scored = f"Each row was scored by a model that had not seen it ({len(folds)} folds); predict uses {later}."
     scale = ScoreScale.learn(outputs, gives_probabilities(models[0].estimator))
-    return scale(outputs), FittedBase(models, scale, cells.classes, scored), work
+    return scale(outputs), FittedBase(models, scale, classes, scored), work
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,7 @@ class CrossFitting:
         usable : array of shape (n,), optional
             The rows to train on.  All rows are scored.
         """
-        outputs = np.full((len(y), 1 if len(classes) == 2 else len(classes)), np.nan)
+        outputs = np.full((len(y), 1 if len(classes) <= 2 else len(classes)), np.nan)
         models = []
         for fold, (train, test) in enumerate(self.folds):
             learnt = train if usable is None else train[usable[train]]
@@ -183,14 +184,14 @@ class _Table:
         return self.whole if len(rows) == len(self.data.y) else _safe_indexing(self.whole, rows)
 
 
-def check_classes(base: FittedBase, cells: Cells) -> None:
+def check_classes(base: FittedBase, classes: Sequence[Hashable]) -> None:
     """Raise an error if a base was trained for other classes, or with another positive label."""
-    if base.classes != cells.classes:
+    if base.classes != tuple(classes):
         raise InputError(
             "{base} was trained for the classes {own}, but y has {classes}.",
             base=named_base(base.models[0].estimator),
             own=list(base.classes),
-            classes=list(cells.classes),
+            classes=list(classes),
         )
 
 

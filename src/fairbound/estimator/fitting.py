@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fairbound._errors import together
+from fairbound._errors import argument, together, two_classes_only
 from fairbound._journal import digest
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.correction import led_by_error
-from fairbound.estimator.floors import check_floors, floors_in_words, floors_of, lifted_rate
+from fairbound.estimator.floors import floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.forms import choose_form
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.models import (
@@ -37,7 +37,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
-from fairbound.estimator.monotone import monotone_signs
+from fairbound.estimator.monotone import as_weights, check_slope, signs_asked
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
 from fairbound.estimator.penalty import penalties
@@ -114,7 +114,7 @@ class Fitting:
             self.cells = self.own if own is None else self.cells
         self.quota = quota_of(params.select, self.cells)
         if self.base is not None:
-            if params.base.correction == "best":
+            if params.base.correction == "best" and self.base.posteriors:
                 given = self.cells, self.constraints, self.loss_weights, self.quota
                 self.base = choose_form(params, self.base, self.Z, *given)
             self.Z = self.base.join(self.Z)
@@ -137,9 +137,9 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
-        signs = monotone_signs(params, self.base, self.encoder, data.inputs, (cells.n_labels, self.n_inputs))
-        if signs is not None:
-            self.model.keep_signs(signs)
+        signs = signs_asked(params, cells.n_labels, self.encoder, data.inputs) if self.base is None else self.base.signs
+        if signs:
+            self.model.keep_signs(as_weights(signs, self.n_inputs, self.base))
         self.Z = model_inputs(self.model, self.Z)
         self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
         if processes is not None:
@@ -194,7 +194,9 @@ class Fitting:
         self.floors: tuple[Constraint, ...] = ()
         if lifted is None or not self.constraints:
             return
-        check_floors(self.params.groups.no_group_worse, self.cells)
+        if self.cells.n_labels != 2:  # with more classes, a rate can only rise at the cost of another one
+            stated = argument("groups.no_group_worse", self.params.groups.no_group_worse)
+            raise two_classes_only(stated, self.cells.n_labels, "Limit the rates that matter from below instead.")
         options: dict[str, Any] = {"effort": self._effort(), "generator": self.generator}
         free = fit(self._pose(()), **self.rows, **options)
         use_double(self.model)
@@ -291,6 +293,8 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained model; return the record, and the facts for its messages."""
         use_double(self.model)
+        if self.base is not None:
+            check_slope(self.model, self.base.monotone)
         reached = None
         if self.stakes is not None:
             reached = self.stakes.reached(self.objective.text, result.assessment, result.free)
@@ -373,6 +377,9 @@ class Fitting:
             of_classes = add(np.bincount(self.own.labels, weights, self.cells.n_labels))
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         accurate, total = add(np.array([weights[right].sum(), weights.sum()])).tolist()
+        if assessment.exact_sums is not None:
+            given = self._outputs()[0], self.own.labels, self.problem.loss
+            assessment = replace(assessment, exact_sums=add(assessment.system.sums_of(*given)))
         return replace(
             assessment,
             accuracy=accurate / total,
@@ -404,7 +411,8 @@ class Fitting:
         message: str,
     ) -> FitResult:
         measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
-        surrogates, gaps = map(self.passes.sum, gap_sums(assessment.system, self.own, self._outputs()[0]))
+        functions = assessment.system.functions(self.problem.loss)
+        surrogates, gaps = map(self.passes.sum, gap_sums(functions, self.own, self._outputs()[0]))
         return FitResult(
             **result.facts(),
             message=message,

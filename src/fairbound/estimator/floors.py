@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError
 from fairbound._words import lookup
 from fairbound.fairness import RATES, Cells, Constraint, evaluate, group_sums, rate_limit
 
@@ -30,18 +29,6 @@ def lifted_rate(stated: bool | str) -> str | None:
         lookup(RATES, stated, "rate")
         return stated
     return LIFTED if stated else None
-
-
-def check_floors(stated: bool | str, cells: Cells) -> None:
-    """Raise an error for `no_group_worse` with several classes."""
-    if cells.n_labels != 2:
-        raise InputError(
-            "{groups.no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at "
-            "the cost of another one.",
-            "Limit the rates that matter from below instead.",
-            value=stated,
-            count=cells.n_labels,
-        )
 
 
 def floors_of(counts: NDArray[np.float64], cells: Cells, rate: str) -> tuple[Constraint, ...]:

@@ -147,23 +147,19 @@ def last_model(estimator: Any, inputs: Inputs, data: Data) -> tuple[Any, Any]:
 
 def check_same_model(estimator: Any, data: Data) -> None:
     """Raise an error if the last model does not fit the present parameters or labels, for a warm start."""
-    if (estimator._scores is None) != (estimator.base.classifier is None and data.base_score is None):
-        raise ValueError(
-            "warm_start=True starts from the last model, but only one of the two has a base: set warm_start=False to "
-            "start again."
-        )
+    bases = estimator._scores is not None, estimator.base.classifier is not None or data.base_score is not None
+    classes = len(estimator.classes_), len(np.unique(data.y))
+    known: list[tuple[str, ...]]
+    known = [("a base" if each else "no base", f"{count} classes") for each, count in zip(bases, classes, strict=True)]
     if estimator.module is None:
-        before, now = hidden_widths(estimator.model_), tuple(estimator.hidden)
-        if before != now:
-            raise ValueError(
-                f"warm_start=True starts from the last network, which has hidden={before!r}, but hidden={now!r} is "
-                "asked for: set warm_start=False to start again."
-            )
-    classes, found = len(estimator.classes_), len(np.unique(data.y))
-    if classes != found:
-        raise ValueError(
-            f"warm_start=True starts from the last network, which decides between {classes} classes, "
-            f"but y has {found}: set warm_start=False to start again."
+        widths = hidden_widths(estimator.model_), tuple(estimator.hidden)
+        known = [(*each, f"hidden={width}") for each, width in zip(known, widths, strict=True)]
+    if known[0] != known[1]:
+        raise InputError(
+            "{training.warm_start=True} starts from the last model, which has {before}, but {now} are asked for.",
+            "Leave it out to start again.",
+            before=", ".join(known[0]),
+            now=", ".join(known[1]),
         )
 
 
@@ -183,6 +179,12 @@ def coefficients(model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] 
     from fairbound.estimator.networks import linear_layer
 
     return linear_layer(model)
+
+
+def score_slope(model: Any) -> float:
+    """Return v, the factor of the base score of the last class."""
+    weight = model.weight if isinstance(model, LinearModel) else model.score.weight.detach()
+    return float(weight[-1, -1])
 
 
 def plain_model(problem: TrainingProblem) -> Any:

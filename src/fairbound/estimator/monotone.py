@@ -2,7 +2,8 @@
 
     logit(x) = v · s(x) + h(x)          v ≥ 0, and h is linear with weights of the same signs as s
 
-The weights that are bounded by zero are those of `LinearModel.keep_signs`.
+The weights that are bounded by zero are those of `LinearModel.keep_signs`.  If h is a network, it gets 0 in place of
+these columns, so that no rounding depends on them either.
 """
 
 from __future__ import annotations
@@ -18,80 +19,89 @@ from fairbound._errors import InputError, Message
 from fairbound.estimator.base_columns import EncodedColumns
 from fairbound.estimator.base_kinds import inner_estimator, named_base
 from fairbound.estimator.columns import NumberColumn
+from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs
-from fairbound.estimator.models import is_linear
+from fairbound.estimator.models import is_linear, score_slope
 from fairbound.estimator.parameters import Parameters
-from fairbound.estimator.scores import BaseScores
 
 OPTIONS = ("monotonic_cst", "monotone_constraints", "monotone_constraint", "mc")
 """The option of scikit-learn, of XGBoost and LightGBM, and other names that LightGBM knows it by."""
 
-Floats = NDArray[np.float64]
+
+def signs_of_base(params: Parameters, fitted: FittedBase | None, encoder: Any, inputs: Inputs) -> dict[int, int]:
+    """Return the encoded columns in which a fitted base is monotone, with 1 where it rises and -1 where it falls."""
+    estimator, within_pipeline = None if fitted is None else fitted.estimators[0], False
+    while estimator is not None and not (stated := _constraints(estimator)):
+        within_pipeline |= isinstance(estimator, Pipeline)
+        estimator = inner_estimator(estimator)
+    if fitted is None or estimator is None:
+        return {}
+    who = Message("{base} has monotone constraints, which a correction keeps", base=named_base(fitted.estimators[0]))
+    if params.base.correction != "columns":
+        raise InputError("{who} only without estimates of the group.", "Use {base.correction='columns'}.", who=who)
+    if within_pipeline:
+        raise InputError("{who} on columns of X, not on those that a transformer makes.", who=who)
+    encoded = isinstance(fitted.models[0].columns, EncodedColumns)
+    return _by_encoded_column(stated, len(fitted.classes), encoder, None if encoded else inputs, who)
 
 
-def monotone_signs(
-    params: Parameters, base: BaseScores | None, encoder: Any, inputs: Inputs, shape: tuple[int, int]
-) -> Floats | None:
-    """Return the signs that the weights of the model may have, 0 for any; None if nothing is asked for.
+def signs_asked(params: Parameters, n_labels: int, encoder: Any, inputs: Inputs) -> dict[int, int]:
+    """Return the encoded columns in which a linear model is to be monotone, with their signs."""
+    asked, who = params.training.monotonic, Message("{training.monotonic=} is kept")
+    if asked and not (is_linear(params.module, params.hidden) and params.base.classifier is None):
+        raise InputError("{who} by linear models without a base.", "Give a base its own constraints.", who=who)
+    return _by_encoded_column(asked, n_labels, encoder, inputs, who) if asked else {}
 
-    Parameters
-    ----------
-    params : Parameters
-    base : BaseScores, or None
-    encoder : transformer, or None
-    inputs : Inputs
-    shape : tuple of int
-        The number of classes, and of the inputs of the model: encoded columns and, with a base, its score.
-    """
-    asked, who, encoded = params.training.monotonic, Message("{training.monotonic=} is kept"), False
-    if base is not None and base.fitted is not None:
-        if asked:
-            raise InputError(
-                "{training.monotonic=} is for linear models without a base.", "Give the base its own constraints."
-            )
-        asked, within_pipeline = base_constraints(base.fitted.estimators[0])
-        name = named_base(base.fitted.estimators[0])
-        who = Message("{base} has monotone constraints, which a correction keeps", base=name)
-        encoded = isinstance(base.fitted.models[0].columns, EncodedColumns)
-        if asked and (within_pipeline or params.base.correction != "columns"):
-            raise InputError("{who} on columns of X only, without estimates of the group.", who=who)
-    if not asked:
-        return None
-    if shape[0] > 2 or not is_linear(params.module, params.hidden):
-        raise InputError("{who} for two classes only, if it is linear.", "Leave {hidden=} out.", who=who)
+
+def _by_encoded_column(
+    stated: Mapping[Any, int], n_labels: int, encoder: Any, inputs: Inputs | None, who: Message
+) -> dict[int, int]:
+    """Return the signs of encoded columns; without `inputs`, they are stated by the numbers of these."""
+    if n_labels > 2:
+        raise InputError("{who} for two classes only.", "Leave it out.", who=who)
     if not (encoder is None or isinstance(encoder, TableEncoder)):
         raise InputError(
             "{who} on columns of X, not on those that a transformer makes.", "Use {encoder='auto'}.", who=who
         )
-    signs = np.zeros(shape[1])
-    for column, sign in asked.items():
-        place = column if encoded else inputs.position(column, "training.monotonic=")
-        if encoder is not None and not encoded:
-            kind = encoder.columns_[place]
-            if not isinstance(kind, NumberColumn):
-                raise InputError("{who} in columns of numbers, but {column!r} has categories.", who=who, column=column)
-            place = sum(len(each.outputs) for each in encoder.columns_[:place])
-        if sign not in (-1, 0, 1):
+    found = {}
+    for column, sign in stated.items():
+        if sign not in (-1, 1):
             raise InputError("{who} with signs 1 and -1, not {sign!r}.", who=who, sign=sign)
-        signs[place] = sign
+        place = int(column) if inputs is None else inputs.position(column, "training.monotonic=")
+        if inputs is not None and encoder is not None:
+            kinds = encoder.columns_
+            if not isinstance(kinds[place], NumberColumn):
+                raise InputError("{who} in columns of numbers, but {column!r} has categories.", who=who, column=column)
+            place = sum(len(each.outputs) for each in kinds[:place])
+        found[place] = sign
+    return found
+
+
+def _constraints(estimator: Any) -> dict[Any, int]:
+    """Return the columns on which an estimator states a monotone constraint, by name or number, with its sign."""
+    options = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    stated = next((options[name] for name in OPTIONS if options.get(name) is not None), ())
+    if isinstance(stated, str):
+        stated = [int(each) for each in stated.strip("()[] ").split(",") if each.strip()]
+    of_columns = stated.items() if isinstance(stated, Mapping) else enumerate(np.asarray(stated).tolist())
+    return {column: int(sign) for column, sign in of_columns if sign}
+
+
+def as_weights(signs: Mapping[int, int], n_inputs: int, base: Any) -> NDArray[np.float64]:
+    """Return the signs of the weights of a linear model; over a base, its score comes last."""
+    found = np.zeros(n_inputs)
+    found[list(signs)] = list(signs.values())
     if base is not None:
-        signs *= -1.0 if base.flipped else 1.0
-        signs[-1] = 1.0
-    return signs
+        found *= -1.0 if base.flipped else 1.0
+        found[-1] = 1.0
+    return found
 
 
-def base_constraints(estimator: Any) -> tuple[dict[Any, int], bool]:
-    """Return the constraints of a base by column, a name or number, and whether a pipeline comes before it."""
-    within_pipeline = False
-    while estimator is not None:
-        options = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-        stated = next((options[name] for name in OPTIONS if options.get(name) is not None), ())
-        if isinstance(stated, str):
-            stated = [int(each) for each in stated.strip("()[] ").split(",") if each.strip()]
-        of_columns = stated.items() if isinstance(stated, Mapping) else enumerate(np.asarray(stated).tolist())
-        if found := {column: int(sign) for column, sign in of_columns if sign}:
-            return found, within_pipeline
-        within_pipeline |= isinstance(estimator, Pipeline)
-        estimator = inner_estimator(estimator)
-    return {}, within_pipeline
+def check_slope(model: Any, places: NDArray[np.intp]) -> None:
+    """Raise an error if a network falls with the score of a base that is monotone in columns at these places."""
+    if len(places) and score_slope(model) < 0.0:
+        raise InputError(
+            "Under these limits the best correction falls with the score of the base, against its constraints.",
+            "Loosen the limits, or train the base without the constraints.",
+        )

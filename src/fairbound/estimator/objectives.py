@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, argument, bad_value, both_given
+from fairbound._errors import InputError, argument, bad_value, both_given, two_classes_only
 from fairbound._json import Number
 from fairbound._values import as_numbers
 from fairbound._words import did_you_mean, number
@@ -194,11 +194,8 @@ class Objective:
         if not self.has_stakes:
             return
         if n_labels > 2 and self.name != "balanced_accuracy":
-            raise InputError(
-                "{objective=stated} needs two classes, but y has {count}.",
-                "Take accuracy, loss or balanced_accuracy, or train for one class against the others.",
-                stated=self.text,
-                count=n_labels,
+            raise two_classes_only(
+                argument("objective", self.text), n_labels, "Take accuracy, loss or balanced_accuracy."
             )
         if class_weight is not None:
             raise both_given(

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, LimitWarning, Message
 from fairbound.estimator.base import BaseModel
-from fairbound.estimator.base_kinds import named_base
 from fairbound.estimator.cross_fitting import CrossFitting
 from fairbound.estimator.groups import needed_labels
 from fairbound.estimator.inputs import Inputs
@@ -73,14 +72,14 @@ class GroupPosterior:
 
 
 def fit_posteriors(
-    work: CrossFitting | None, constraints: Sequence[Constraint], cells: Cells, scores: Floats, stacklevel: int
+    work: CrossFitting, constraints: Sequence[Constraint], cells: Cells, scores: Floats, stacklevel: int
 ) -> tuple[Floats, tuple[GroupPosterior, ...]]:
     """Return the cross-fitted columns of the training rows, and the estimators for new rows.
 
     Parameters
     ----------
-    work : CrossFitting, or None
-        The base and its folds; None if the base is not trained in this fit.
+    work : CrossFitting
+        The base and its folds.
     constraints : sequence of Constraint
         Their rates determine which probabilities are needed.
     cells : Cells
@@ -89,21 +88,6 @@ def fit_posteriors(
     stacklevel : int
         The stack level of warnings.
     """
-    if work is None:
-        raise InputError(
-            "{correction='groups'}, 'both' and 'best' train the base on the group, so they need a base and folds.",
-            "With {cv='prefit'} or {base_score=} use {base.correction='columns'}.",
-        )
-    if not constraints or not cells.groupings:
-        raise InputError(
-            "{correction='groups'}, 'both' and 'best' need limits between groups.", "Give limits with {constraints=}."
-        )
-    if not work.probabilities:
-        raise InputError(
-            "{base} has no predict_proba, so it cannot estimate the group.",
-            "Use {base.correction='columns'}, or another base.",
-            base=named_base(work.base),
-        )
     training, found = [], []
     index = np.asarray(cells.index)
     for grouping in cells.groupings:

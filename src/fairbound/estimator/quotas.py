@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError
+from fairbound._errors import argument, two_classes_only
 from fairbound.fairness import Cells, Quota
 from fairbound.training import Assessment
 
@@ -15,7 +15,7 @@ def quota_of(stated: Quota | None, cells: Cells) -> Quota | None:
     if stated is None:
         return None
     if cells.n_labels > 2:
-        raise InputError("{limit} needs two classes, but y has {count}.", limit=stated, count=cells.n_labels)
+        raise two_classes_only(str(stated), cells.n_labels)
     return stated.of_rows(cells.n_rows)
 
 
@@ -39,9 +39,7 @@ def quota_in_words(quota: Quota, cells: Cells, found: Assessment) -> str:
 def best_rows(z: NDArray[np.float64], stated: str | int) -> NDArray[np.int64]:
     """Return 1 for the rows of the largest scores, as many as a quota allows, and 0 for the others."""
     if z.shape[1] != 1:
-        raise InputError(
-            "{select=stated} needs two classes, but the model has {count}.", stated=stated, count=z.shape[1]
-        )
+        raise two_classes_only(argument("select", stated), z.shape[1])
     found = np.zeros(len(z), dtype=np.int64)
     found[np.argsort(-z[:, 0], kind="stable")[: int(Quota.of(stated).count(len(z)) + 1e-9)]] = 1
     return found

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.messages import OPTIMALITY
 from fairbound.estimator.objectives import Reached
-from fairbound.estimator.reached import SHOWN_RATES, GroupResult, LimitResult, TrialResult
+from fairbound.estimator.reached import GroupResult, LimitResult, TrialResult
 from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate, Forecast, MarginResult
 from fairbound.training import PHASES, FitRecord
@@ -66,6 +66,9 @@ class FitResult(FitRecord):
         With a base: the origin of its scores, its accuracy and measures, and the differences between it and the model.
     reached : Reached or None
         With an objective such as a cost: its value, that of the best constant and that without limits.
+    task : {"classification", "regression"}
+        A regression has no decisions: `accuracy` is then the share of the loss of the best constant prediction that the
+        model removes (R² for the squared loss), and groups have means in place of rates.
     """
 
     message: str
@@ -89,6 +92,7 @@ class FitResult(FitRecord):
     notes: tuple[str, ...] = ()
     base: BaseResult | None = None
     reached: Reached | None = None
+    task: Literal["classification", "regression"] = "classification"
 
     @property
     def kept(self) -> bool:
@@ -189,10 +193,10 @@ class FitResult(FitRecord):
             (
                 ("training rows", count(self.rows)),
                 *([("positive label", str(self.pos_label))] if self.pos_label is not None else []),
-                ("accuracy", accuracy),
+                ("accuracy" if self.task == "classification" else "loss removed", accuracy),
                 *([("gain over the best constant", f"{100 * self.gain:+.2f} points")] if self.reached is None else []),
                 *([(self.reached.name, self.reached.compared)] if self.reached is not None else []),
-                ("loss", number(self.loss, 4) + self._least_loss()),
+                *([("loss", number(self.loss, 4) + self._least_loss())] if self.task == "classification" else []),
                 *([("optimality", OPTIMALITY[self.status])] if self.status in OPTIMALITY else []),
                 *([("KKT residual", self._residual())] if self.kkt_residual is not None else []),
                 ("solver", self.solver),
@@ -246,8 +250,9 @@ class FitResult(FitRecord):
         for name in dict.fromkeys(group.grouping for group in self.groups):
             groups = [group for group in self.groups if group.grouping == name]
             for label in groups[0].rates:
-                shown = [rate for rate in SHOWN_RATES if rate in groups[0].rates[label]]
+                shown = list(groups[0].rates[label])
                 where = f", class {label}" if len(groups[0].rates) > 1 else f", positive label {label}"
+                where = where if self.task == "classification" else ""
                 tables.append(
                     TextTable(
                         f"{name}: rates{where}",

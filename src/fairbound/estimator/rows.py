@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from fairbound._errors import InputError, Message, argument
 from fairbound._weights import scale_weights
@@ -18,7 +19,7 @@ from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.strata import check_names_of_groups, places_before, read_strata
-from fairbound.estimator.targets import read_labels, read_weights
+from fairbound.estimator.targets import read_labels, read_numbers, read_weights
 from fairbound.fairness import Constraint, Division
 
 Floats = NDArray[np.float64]
@@ -85,7 +86,7 @@ def read_data(
     With `further`, the rows are not trained on, so they need no gains, unless early stopping judges by them.
     """
     name = type(params).__name__
-    labels = read_labels(y, inputs.n_rows, name)
+    labels = (read_numbers if is_regressor(params) else read_labels)(y, inputs.n_rows, name)
     names = _as_names(sensitive_features, inputs)
     columns = group_columns(params, inputs, names)
     groups = _read_groups(params, inputs, columns, None if names else sensitive_features)

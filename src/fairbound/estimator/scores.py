@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from fairbound._errors import InputError, argument, both_given
-from fairbound.estimator.base_kinds import check_base
+from fairbound._errors import InputError, Message, argument, both_given
+from fairbound.estimator.base_kinds import check_base, named_base
 from fairbound.estimator.base_result import BaseResult, FormResult
 from fairbound.estimator.chosen_encoder import fitted_encoder
 from fairbound.estimator.correction import orient_scores, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit, is_prefit
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, dense, read_inputs
-from fairbound.estimator.models import starting_linear
+from fairbound.estimator.models import is_linear, starting_linear
+from fairbound.estimator.monotone import signs_of_base
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
@@ -52,6 +53,10 @@ class BaseScores:
         The record of the choice among forms of the correction.
     given : bool
         Whether the base existed before the fit: a fitted base, or the scores of an external model.
+    monotone : array of int
+        Positions of the encoded columns that a network does not see, because the base is monotone in them.
+    signs : dict of int to 1 or -1
+        The signs that weights of a linear correction keep, because the base is monotone in these encoded columns.
     held : tuple of LinearTerm
         A term of the objective for a given base: without limits, it makes the base itself optimal (`holding`).
     """
@@ -64,6 +69,8 @@ class BaseScores:
     training_posteriors: Floats | None = None
     forms: tuple[FormResult, ...] = ()
     given: bool = False
+    monotone: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    signs: dict[int, int] = field(default_factory=dict)
     held: tuple[LinearTerm, ...] = ()
 
     def as_given(self) -> Floats:
@@ -104,6 +111,10 @@ class BaseScores:
         return self._joined(Z, np.hstack(parts) if parts else None, scores)
 
     def _joined(self, Z: Any, posteriors: Floats | None, scores: Floats) -> Any:
+        if len(self.monotone):
+            seen = np.ones(Z.shape[1])
+            seen[self.monotone] = 0.0
+            Z = Z.multiply(seen).tocsr() if sparse.issparse(Z) else Z * seen
         parts = [Z] if self.uses_columns else []
         if posteriors is not None:
             parts += [posteriors, probabilities(scores)[:, self._further_classes]]
@@ -190,14 +201,8 @@ def fit_scores(
     """Return the base scores of a fit; None without a base."""
     if not isinstance(params.base.classifier, FittedBase):
         check_base(params)
-    if cells.division is not None:
-        if params.base.correction != "columns":
-            raise InputError(
-                "{base.correction=value} estimates the group of each row, but the groups are known with probabilities "
-                "only.",
-                "Use {base.correction='columns'}.",
-                value=params.base.correction,
-            )
+    estimated, divided = params.base.correction != "columns" and bool(params.constraints), cells.division is not None
+    if divided:
         cells = Cells.build(data.y, pos_label=params.pos_label)  # folds consist of rows, not of entries
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
     if data.base_score is not None:
@@ -210,7 +215,7 @@ def fit_scores(
                 "Leave one of them out, or give the attribute `base_` of a fitted model as the base of other rows.",
             )
         if fitted is not None:
-            check_classes(fitted, cells)
+            check_classes(fitted, cells.classes)
         given = orient_scores(data.base_score, cells.n_labels, flipped=flipped)
         check_spread([given], argument("base_score"))
         found, work = BaseScores(given, fitted, flipped, given=fitted is None or is_prefit(params)), None
@@ -219,8 +224,25 @@ def fit_scores(
     else:
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
-    if params.base.correction == "columns":
+    signs = signs_of_base(params, found.fitted, encoder, data.inputs)
+    linear = is_linear(params.module, params.hidden)
+    found = replace(found, signs=signs) if linear else replace(found, monotone=np.array([*signs], dtype=np.intp))
+    if not estimated:
         return found
+    if work is None or not work.probabilities or divided:
+        raise InputError(
+            "{base.correction=value} trains the base on the known group of each row, in folds, and needs its "
+            "probabilities: {lacking}.",
+            "Use {base.correction='columns'}.",
+            value=params.base.correction,
+            lacking=(
+                "the groups are known with probabilities only"
+                if divided
+                else "it is not trained in this fit ({cv='prefit'} or {base_score=})"
+                if work is None
+                else Message("{base} has no predict_proba", base=named_base(work.base))
+            ),
+        )
     columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)
     return replace(
         found, uses_columns=params.base.correction != "groups", posteriors=posteriors, training_posteriors=columns

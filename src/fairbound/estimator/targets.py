@@ -10,7 +10,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
 from fairbound._errors import Message, PositiveLabelWarning
@@ -18,6 +18,19 @@ from fairbound._values import as_values, in_order, with_gaps
 from fairbound._weights import check_weights, scale_weights
 from fairbound.data import is_missing
 from fairbound.fairness import Constraint, conventional_positive
+
+
+def read_numbers(y: Any, n_rows: int, estimator: str) -> NDArray[np.float64]:
+    """Return one finite number per row, the target of a regression."""
+    if y is None:
+        raise ValueError(f"{estimator} requires y to be passed, but the target y is None.")
+    values = column_or_1d(check_array(with_gaps(y), ensure_2d=False, dtype=None, input_name="y"), warn=True)
+    if len(values) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, but y has {len(values)}: one number for each row is needed.")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must have numbers, but {error}.") from error
 
 
 def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
@@ -58,8 +71,8 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
         kind = type_of_target(labels, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):
         raise ValueError(
-            f"Unknown label type: {kind}. {estimator} predicts classes, and regression is out of its scope: give "
-            "labels of two or more classes, for example by cutting y at a threshold (y > 50)."
+            f"Unknown label type: {kind}. {estimator} predicts classes: give labels of two or more classes, or predict "
+            "numbers with ConstrainedRegressor."
         )
     return labels
 

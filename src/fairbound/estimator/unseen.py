@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,8 @@ class Outlook:
         Why the rows cannot be divided into folds; empty if they can.
     """
 
+    kind: ClassVar[Any] = np.int64  # of what `decide` returns
+
     def __init__(
         self,
         problem: TrainingProblem,
@@ -202,7 +204,7 @@ class Outlook:
 
     def left_out(self, series: Iterable[Series], limits: Sequence[Sequence[Constraint]]) -> list[Decisions]:
         """Return the decisions about each row of models that have not seen it, for each set of limits."""
-        found = [np.zeros(len(self.problem.cells), dtype=np.int64) for _ in limits]
+        found = [np.zeros(len(self.problem.cells), dtype=self.kind) for _ in limits]
         for out, each in series:
             for decisions, constraints in zip(found, limits, strict=True):
                 each.fit(constraints)
@@ -299,7 +301,7 @@ class Outlook:
 
         The second value is the probability that all limits hold.
         """
-        decided = np.zeros(len(self.problem.cells), dtype=np.int64)
+        decided = np.zeros(len(self.problem.cells), dtype=self.kind)
         for out, each, loose, strict in lines:
             each.problem.assign(each.along(loose, strict, share))
             decided[out] = self.decide(each.problem, out)

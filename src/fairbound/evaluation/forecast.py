@@ -336,7 +336,7 @@ def _worst_of_pairs(
     first, second = (part[:, [pair[side] for pair in pairs]] for side in (0, 1))
     directed = isinstance(constraint.bound, tuple)
     if measure.comparison == "value":
-        return _worst(constraint, np.clip(first, 0.0, 1.0))
+        return _worst(constraint, np.clip(first, 0.0, measure.largest))
     if measure.comparison == "ratio":
         first, second = np.clip(first, 0.0, None), np.clip(second, 0.0, None)
         low, high = (first, second) if directed else (np.minimum(first, second), np.maximum(first, second))

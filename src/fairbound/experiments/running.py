@@ -156,7 +156,8 @@ def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> CellSums:
         module, "binary_cross_entropy", [DisparateImpact(None, surrogate=surrogate), Covariance(None)], cells
     )
     found = assess_now(problem, problem.rows(rows.X))
-    sums = {each.surrogate.name: found.sums[index] for index, each in enumerate(problem.system.surrogates)}
+    functions = enumerate(problem.system.surrogates)
+    sums = {each.surrogate.name: found.sums[index] for index, each in functions if each.surrogate}
     (grouping,) = cells.groupings
     first, second = map(str, grouping.groups)
     return CellSums(

@@ -22,6 +22,7 @@ from fairbound.fairness.constraints import (
     Representation,
     Sufficiency,
     rate_limit,
+    share_in,
     shortest,
 )
 from fairbound.fairness.decisions import (
@@ -52,6 +53,7 @@ from fairbound.fairness.rates import (
     true_positive_rate,
     uses_label,
 )
+from fairbound.fairness.row_functions import RowFunction, RowLossOf
 from fairbound.fairness.sensitive import Division, read_columns
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
@@ -112,6 +114,8 @@ __all__ = [
     "RateBlock",
     "RateFunction",
     "Representation",
+    "RowFunction",
+    "RowLossOf",
     "Sigmoid",
     "SmoothedStep",
     "Sufficiency",
@@ -145,6 +149,7 @@ __all__ = [
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
+    "share_in",
     "share_of_selected",
     "shortest",
     "sigmoid",

@@ -167,7 +167,7 @@ class Cells:
     lightest : float or None
         With `counts`: the least positive weight of a row.
     targets : array of shape (n,), or None
-        The best decision about each row, which training aims at; None if it is the label.
+        The best decision about each row, which training aims at; None if it is the label.  The target of a regression.
     previous : array of shape (A,), or None
         With two classes: the class index of an earlier decision about the rows of each atom; `previous_name` is its
         column.
@@ -182,7 +182,7 @@ class Cells:
     division: Division | None = None
     counts: NDArray[np.int64] | None = None
     lightest: float | None = None
-    targets: NDArray[np.int64] | None = None
+    targets: NDArray[Any] | None = None
     previous: NDArray[np.int64] | None = None
     previous_name: str = ""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairbound._distinct import distinct
-from fairbound._errors import InputError
+from fairbound._errors import InputError, argument, two_classes_only
 from fairbound._escapes import hidden_in, without_hidden
 from fairbound._positive_label import conventional_positive
 from fairbound._values import exact_array, in_order, is_gap
@@ -71,12 +71,8 @@ def encode_labels(
     if pos_label is not None:
         _check_single([pos_label], "pos_label")
         if len(names) > 2:
-            raise InputError(
-                "{pos_label=value} needs two classes, but y has {count}.",
-                "With more classes, name those that a limit concerns with {classes=}.",
-                value=pos_label,
-                count=len(names),
-            )
+            remedy = "With more classes, name those that a limit concerns with {classes=}."
+            raise two_classes_only(argument("pos_label", pos_label), len(names), remedy)
         if pos_label not in names:
             raise InputError(
                 "{pos_label=value} is not a label of y. Labels: {labels}.",

@@ -16,9 +16,10 @@ from fairbound._errors import InputError
 from fairbound._words import group_text
 from fairbound.fairness.cells import FROM, WITHIN, Cells, Grouping
 from fairbound.fairness.constraints import Constraint, Quota
-from fairbound.fairness.decisions import DecisionSurrogate
+from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import RateFunction, evaluate
+from fairbound.fairness.row_functions import Above, Prediction, Probability, RowFunction, RowLossOf
 from fairbound.fairness.sums import group_sums
 from fairbound.fairness.surrogates import resolve_surrogate
 
@@ -64,7 +65,7 @@ class Compiler:
 
     Attributes
     ----------
-    surrogates : dict of DecisionSurrogate to its place
+    surrogates : dict of RowFunction to its place
     blocks : dict of RateBlock
     rows : list of Row
     comparisons : list of GroupComparison
@@ -75,7 +76,7 @@ class Compiler:
     ) -> None:
         """Compile the constraints; without `with_rows`, only which groups they compare."""
         self.constraints, self.cells, self.threshold, self.with_rows = constraints, cells, threshold, with_rows
-        self.surrogates: dict[DecisionSurrogate, int] = {}
+        self.surrogates: dict[RowFunction, int] = {}
         self.blocks: dict[tuple[int, str, tuple[Hashable, ...], int, RateFunction], RateBlock] = {}
         self.n_rates = 0
         self.entries: list[tuple[dict[int, float], float, float]] = []
@@ -86,7 +87,9 @@ class Compiler:
             for grouping in self._groupings(constraint):
                 for outcome in self._outcomes(constraint):
                     for rate in resolve_measure(constraint.measure).rates:
-                        self._add(position, constraint, self._block(constraint, grouping, outcome, rate))
+                        for value in constraint.at or (None,):
+                            block = self._block(constraint, grouping, outcome, rate, value)
+                            self._add(position, constraint, block, value)
         if with_rows:
             self._check_memory()
 
@@ -171,12 +174,40 @@ class Compiler:
             raise ValueError(f"{constraint}: unknown class {label!r}. Known classes: {known}.")
         return tuple(place for place in found if place is not None)
 
-    def _block(self, constraint: Constraint, grouping: Grouping, outcome: int, rate: RateFunction) -> RateBlock:
+    def _function(self, constraint: Constraint, value: float | str | None) -> RowFunction:
+        """Return the function of rows that a limit has sums of."""
         measure = resolve_measure(constraint.measure)
+        regression = self.cells.n_labels == 1
+        if isinstance(value, str):
+            raise ValueError(f"{constraint}: quantiles are known after a model is trained; give values.")
+        if measure.of == "loss":
+            return RowLossOf()
+        if measure.of == "prediction":
+            if self.cells.n_labels > 2:
+                raise ValueError(f"{constraint} needs one score for each row, but there are {self.cells.n_labels}.")
+            return Prediction() if regression else Probability()
+        if regression:
+            if value is None or measure.uses_label:
+                raise ValueError(
+                    f"{constraint}: a regression has no decisions. Limit mean_difference, group_loss, or the shares "
+                    'above some values, as in "demographic_parity <= 0.1 at quantiles 25%, 50%, 75%".'
+                )
+            return Above(value)
+        if value is not None:
+            check_threshold(value, self.cells.n_labels)
         surrogate = resolve_surrogate(constraint.surrogate or measure.default_surrogate)
-        index = self.surrogates.setdefault(
-            DecisionSurrogate(surrogate, constraint.margin, self.threshold), len(self.surrogates)
-        )
+        return DecisionSurrogate(surrogate, constraint.margin, self.threshold if value is None else value)
+
+    def _block(
+        self,
+        constraint: Constraint,
+        grouping: Grouping,
+        outcome: int,
+        rate: RateFunction,
+        value: float | str | None = None,
+    ) -> RateBlock:
+        measure = resolve_measure(constraint.measure)
+        index = self.surrogates.setdefault(self._function(constraint, value), len(self.surrogates))
         key = (index, grouping.name, grouping.groups, outcome, rate)
         if key not in self.blocks:
             undefined = undefined_groups(rate, self.cells, grouping, outcome) if self.with_rows else []
@@ -197,18 +228,18 @@ class Compiler:
             self.n_rates += len(grouping.groups) + 1
         return self.blocks[key]
 
-    def _add(self, position: int, constraint: Constraint, block: RateBlock) -> None:
+    def _add(self, position: int, constraint: Constraint, block: RateBlock, value: float | str | None = None) -> None:
         measure = resolve_measure(constraint.measure)
         grouping, start = block.grouping, block.start
         n_groups = len(grouping.groups)
         names = [group_text(group) for group in (*grouping.groups, None)]
         lower, upper = constraint.limits
-        rate_name = getattr(block.rate, "__name__", measure.name)
+        rate_name = measure.name if measure.of == "loss" else getattr(block.rate, "__name__", measure.name)
         one_class = self.cells.n_labels > 2 and measure.per_class
         where = f", class {self.cells.classes[block.outcome]}" if one_class else ""
 
         def rate_of(group: int) -> str:
-            return f"{rate_name}({names[group]}{where})"
+            return f"{rate_name}({names[group]}{where})" + ("" if value is None else f" above {value:g}")
 
         def add(entry: dict[int, float], low: float, high: float, text: str) -> None:
             if not self.with_rows:

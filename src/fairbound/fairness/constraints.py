@@ -22,13 +22,16 @@ from fairbound.fairness.measures import Measure, resolve_measure
 from fairbound.fairness.rates import QUOTIENT_RATES, RATES, changed
 from fairbound.fairness.surrogates import SURROGATES, Surrogate, resolve_surrogate
 
-CLAUSE = re.compile(r"\s(?:for\s+class(?:es)?|within)\s")
-"""Introduces the classes, or the factors, in the text of a constraint."""
+CLAUSE = re.compile(r"\s(?:for\s+class(?:es)?|within|against|at)\s")
+"""Introduces a clause of the text of a constraint."""
 
 Bound = float | tuple[float | None, float | None] | None
 
 KEPT_TOLERANCE = 1e-12
 """A value may exceed its bound by this much.  Values come from counts of decisions, so this is rounding error only."""
+
+MEAN_TOLERANCE = 1e-9
+"""The same for means of predictions and losses, in standard deviations: sums of rows that are no whole numbers."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,6 +56,9 @@ class Constraint:
         The sensitive columns (or intersections) to which the limit applies; all by default.
     classes : tuple of labels, optional
         With more than two classes: the classes to which the limit applies; all by default.
+    at : tuple of floats, or of texts, optional
+        For limits on selection: the values above which a row is selected, such as incomes, or probabilities of a
+        classifier.  Texts such as "10%" are quantiles of the predictions without limits.
     within : tuple of str, optional
         Factors such as "grade", or "age(30, 50)" with the cuts of bands.  Groups are compared, or their rates limited,
         in each stratum of these factors by itself.
@@ -75,6 +81,7 @@ class Constraint:
     group: Hashable | None = None
     columns: tuple[str, ...] | None = None
     classes: tuple[Hashable, ...] | None = None
+    at: tuple[float | str, ...] | None = None
     within: tuple[str, ...] | None = None
     previous: str | None = None
     surrogate: str | Surrogate | None = None
@@ -83,12 +90,13 @@ class Constraint:
 
     def __post_init__(self) -> None:
         measure = resolve_measure(self.measure)
-        for option in ("columns", "classes", "within"):
+        for option in ("columns", "classes", "within", "at"):
             names = getattr(self, option)
             if names is not None:
                 listed = _as_tuple(names)
                 # Columns are identified by their names as text; a table may name them by numbers.
-                object.__setattr__(self, option, listed if option == "classes" else tuple(map(str, listed)))
+                plain = option in ("classes", "at")
+                object.__setattr__(self, option, listed if plain else tuple(map(str, listed)))
                 if not getattr(self, option):
                     raise ValueError(f"{measure.name}: {option}={names!r} is empty; leave {option}= out to mean all.")
         for option in ("reference", "group", "classes"):
@@ -112,6 +120,8 @@ class Constraint:
                 f"{measure.name}: previous={self.previous!r}; a limit on changed decisions, and no other, names their "
                 'column, as in "changed <= 2% from decision".'
             )
+        if self.at is not None:
+            self._check_at(measure)
         self._check_comparison(measure)
         if self.bound is not None:
             self._check_bound(measure)
@@ -124,6 +134,17 @@ class Constraint:
         except TypeError:
             message = f"{measure.name}: {option}={value!r} cannot be a value of a column; give text or numbers."
             raise TypeError(message) from None
+
+    def _check_at(self, measure: Measure) -> None:
+        """Raise an error unless `at` has numbers, or quantiles such as "10%", of a rate of selection."""
+        values = self.at or ()
+        quantiles = [each for each in values if isinstance(each, str) and 0.0 < share_in(each) < 1.0]
+        numbers = [each for each in values if isinstance(each, Real) and math.isfinite(each)]
+        if len(values) not in (len(quantiles), len(numbers)) or measure.of != "decision":
+            raise ValueError(
+                f'{measure.name}: at={self.at!r} must have numbers only, or only quantiles such as "10%", of a rate '
+                "of those above a value."
+            )
 
     def _check_surrogate(self, measure: Measure, surrogate: Surrogate) -> None:
         """Raise an error for an unbounded surrogate of a rate that divides by a sum of its values."""
@@ -216,7 +237,12 @@ class Constraint:
         (True, False, True)
         """
         lower, upper = self.limits
-        return lower - KEPT_TOLERANCE <= value <= upper + KEPT_TOLERANCE
+        return lower - self.tolerance <= value <= upper + self.tolerance
+
+    @property
+    def tolerance(self) -> float:
+        """Return by how much a value may exceed its bound: counts by rounding only, means by a little more."""
+        return KEPT_TOLERANCE if resolve_measure(self.measure).of == "decision" else MEAN_TOLERANCE
 
     def concerns_everyone(self, *, grouped: bool) -> bool:
         """Return whether this limits the rate of everyone; `grouped` says whether the rows have groups.
@@ -276,6 +302,10 @@ class Constraint:
             other = f" against {OVERALL}"
         if self.previous is not None:
             other += f" from {_quote_if_needed(self.previous)}"
+        if self.at is not None:
+            quantiles = isinstance(self.at[0], str)
+            listed = ", ".join(each if isinstance(each, str) else shortest(each) for each in self.at)
+            other += f" at {'quantiles ' if quantiles else ''}{listed}"
         if self.within is not None:
             other += (
                 f" within {', '.join(_quote_if_needed(name, ',') if '(' not in name else name for name in self.within)}"
@@ -330,6 +360,14 @@ def _quote_if_needed(value: Hashable, separators: str = "") -> str:
     if plain and text not in ("overall", "pairwise") and not CLAUSE.search(f" {text} "):
         return text
     return json.dumps(text, ensure_ascii=False)
+
+
+def share_in(text: str) -> float:
+    """Return the share that a text such as "10%" says; NaN for another text."""
+    try:
+        return float(text.removesuffix("%")) / 100.0 if text.endswith("%") else math.nan
+    except ValueError:
+        return math.nan
 
 
 def _as_tuple(names: Any) -> tuple[Any, ...]:

@@ -22,13 +22,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fairbound.fairness.surrogates import Surrogate, sigmoid
+from fairbound._errors import argument, two_classes_only
+from fairbound.fairness.row_functions import RowFunction
+from fairbound.fairness.surrogates import NormalStep, Surrogate, sigmoid
 
 Array = NDArray[Any]
 
@@ -81,10 +83,8 @@ def check_threshold(threshold: float, n_labels: int) -> None:
     if not 0.0 < threshold < 1.0:
         raise ValueError(f"threshold={threshold!r}: must lie strictly between 0 and 1.")
     if n_labels > 2 and threshold != 0.5:
-        raise ValueError(
-            f"threshold={threshold!r} needs two classes, but there are {n_labels}: then the decision is the class with "
-            "the largest probability; leave threshold=0.5."
-        )
+        remedy = "With more, the decision is the class with the largest probability: leave {threshold=0.5}."
+        raise two_classes_only(argument("threshold", threshold), n_labels, remedy)
 
 
 def outcome_indicators(decisions: Array, outcomes: tuple[int, ...]) -> NDArray[np.float64]:
@@ -99,14 +99,16 @@ def decision_indicators(decisions: Array, outcomes: tuple[int, ...]) -> NDArray[
 
 
 @dataclass(frozen=True)
-class DecisionSurrogate:
+class DecisionSurrogate(RowFunction):
     """Maps logits z to φ(scale · t(z)), a surrogate of the decision, with derivatives."""
+
+    jumps: ClassVar[bool] = True
 
     surrogate: Surrogate
     margin: MarginKind = "probability"
     threshold: float = 0.5
 
-    def values(self, z: Array) -> Array:
+    def values(self, z: Array, y: Any = None) -> Array:  # noqa: ARG002  (decisions do not depend on targets)
         """Return φ of every outcome, shape (n, O)."""
         return self.surrogate.value(self.margins(z))
 
@@ -114,7 +116,16 @@ class DecisionSurrogate:
         """Return ∂φ_o/∂z of every outcome, shape (O, n, D)."""
         return self.values_and_derivatives(z)[1]
 
-    def values_and_derivatives(self, z: Array) -> tuple[Array, Array]:
+    def exact(self, z: Array, y: Any = None) -> Array:  # noqa: ARG002
+        """Return the decision itself, 1{ŷ = outcome} of shape (n, O)."""
+        decisions = decide(z, self.threshold)
+        return outcome_indicators(decisions, (1,) if z.shape[1] == 1 else tuple(range(z.shape[1])))
+
+    def smoothed(self, bandwidth: float) -> DecisionSurrogate:
+        """Return Φ((z − logit(threshold)) / bandwidth), or the same of each class's lead over its best rival."""
+        return DecisionSurrogate(NormalStep(1.0 / bandwidth), "logit", self.threshold)
+
+    def values_and_derivatives(self, z: Array, y: Any = None) -> tuple[Array, Array]:  # noqa: ARG002
         """Return values and derivatives together, which costs little more than the values."""
         t = self.margins(z)
         value, slope = self.surrogate.value_and_derivative(t)
@@ -126,7 +137,7 @@ class DecisionSurrogate:
             return value, slope[None]
         return value, slope.T[:, :, None] * self._margin_gradients(z)
 
-    def second_derivatives(self, z: Array, weights: Array) -> Array:
+    def second_derivatives(self, z: Array, weights: Array, y: Any = None) -> Array:  # noqa: ARG002
         """Return Σ_o weights_o · ∂²φ_o/∂z² of each row, shape (n, D, D), for margins in logits.
 
         `weights` has shape (n, O).  There t is piecewise linear in z, so only the curvature of φ counts.

@@ -12,6 +12,7 @@ Here b is each other group (pairwise), everyone (overall) or one reference group
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,6 +27,7 @@ from fairbound.fairness.rates import (
     accuracy,
     changed,
     false_positive_rate,
+    mean,
     negative_predictive_value,
     precision,
     selection_rate,
@@ -76,6 +78,8 @@ class Measure:
         For user-defined rates.  True states that each rate depends only on a group's share of positives, true-positive
         rate and false-positive rate, and is monotone in each of them.  Only then can a certificate bound the measure.
         The certificate has its own rules for the built-in rates.
+    of : {"decision", "prediction", "loss"}
+        What the rates are sums of: decisions, predictions (of a classifier: the probability), or the loss of each row.
 
     Examples
     --------
@@ -95,6 +99,7 @@ class Measure:
     description: str = ""
     overall: bool = True
     monotone: bool = False
+    of: Literal["decision", "prediction", "loss"] = "decision"
 
     @property
     def conditional(self) -> bool:
@@ -114,7 +119,7 @@ class Measure:
     @property
     def depends_on_positive(self) -> bool:
         """Return whether the measure changes if the positive and the negative label are exchanged."""
-        if set(self.rates) <= {accuracy, changed}:
+        if set(self.rates) <= {accuracy, changed, mean}:
             return False
         if self.comparison in ("ratio", "value"):
             return True
@@ -209,9 +214,21 @@ OTHER_NAMES = {
 
 LIMITED: dict[str, Measure] = {
     **MEASURES,
+    "mean_difference": _built_in(
+        "mean_difference",
+        (mean,),
+        "difference",
+        "difference of mean predictions",
+        largest=math.inf,
+        of="prediction",
+        per_class=False,
+    ),
+    "group_loss": _built_in(
+        "group_loss", (mean,), "value", "a group's mean loss", largest=math.inf, of="loss", per_class=False
+    ),
     "changed": _built_in("changed", (changed,), "value", "share of the decisions that are not those of before"),
 }
-"""What limits can be about: the measures, and the share of decisions that differ from given ones."""
+"""What limits can be about: the measures, means of predictions and losses, and the share of decisions that changed."""
 
 
 def resolve_measure(measure: str | Measure) -> Measure:

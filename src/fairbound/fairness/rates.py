@@ -82,6 +82,11 @@ def changed(g: GroupSums) -> Array:
     return g.changed / g.size
 
 
+def mean(g: GroupSums) -> Array:
+    """Return the mean of a function of the rows of a group, such as the prediction or the loss."""
+    return g.selected / g.size
+
+
 RATES: dict[str, RateFunction] = {
     rate.__name__: rate
     for rate in (
@@ -100,7 +105,7 @@ RATES: dict[str, RateFunction] = {
 
 _OF_COUNTS = selection_rate, true_positive_rate, false_positive_rate, true_negative_rate, false_negative_rate
 
-AFFINE_RATES: frozenset[RateFunction] = frozenset((*_OF_COUNTS, accuracy, changed))
+AFFINE_RATES: frozenset[RateFunction] = frozenset((*_OF_COUNTS, accuracy, changed, mean))
 """Rates whose denominators do not depend on the model: they are affine in S, and their derivative is constant."""
 
 

@@ -15,21 +15,25 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.fairness.cells import Cells
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
-from fairbound.fairness.constraints import KEPT_TOLERANCE, Constraint, Quota
+from fairbound.fairness.constraints import Constraint, Quota
 from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import AFFINE_RATES, differentiate, evaluate
+from fairbound.fairness.row_functions import RowFunction, RowLossOf
 from fairbound.fairness.sums import group_sums
 from fairbound.fairness.text import as_constraints, distinct_texts
 
 Array = NDArray[np.float64]
+
+SMOOTH = 1e-6
+"""The change that stands for a row where c̄ does not jump, as for means of predictions."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class ConstraintSystem:
     constraints: tuple[Constraint, ...]
     cells: Cells = field(repr=False)
     threshold: float
-    surrogates: tuple[DecisionSurrogate, ...]
+    surrogates: tuple[RowFunction, ...]
     blocks: tuple[RateBlock, ...] = field(repr=False)
     coefficients: Array = field(repr=False)
     lower: Array = field(repr=False)
@@ -101,17 +105,55 @@ class ConstraintSystem:
             comparisons=tuple(compiled.comparisons),
         )
 
-    def smoothed(self, surrogate: DecisionSurrogate) -> ConstraintSystem:
-        """Return the same limits with every decision replaced by one surrogate."""
+    def smoothed(self, bandwidth: float) -> ConstraintSystem:
+        """Return the same limits with every decision smoothed alike."""
+        places: dict[RowFunction, int] = {}
+        for each in self.surrogates:
+            places.setdefault(each.smoothed(bandwidth), len(places))
         found = replace(
             self,
-            surrogates=(surrogate,) if self.surrogates else (),
-            blocks=tuple(replace(block, surrogate=0) for block in self.blocks),
+            surrogates=tuple(places),
+            blocks=tuple(
+                replace(block, surrogate=places[self.surrogates[block.surrogate].smoothed(bandwidth)])
+                for block in self.blocks
+            ),
         )
         if len(found.surrogates) == len(self.surrogates):  # c is the same function of S
             same = "_affine", "_judged_lower", "change_by_a_row", "kept_constants", "texts"
             vars(found).update((name, getattr(self, name)) for name in same)
         return found
+
+    def functions(self, loss: Any = None) -> list[RowFunction]:
+        """Return the surrogates, where that of the loss of a row is this loss."""
+        return [RowLossOf(loss) if isinstance(each, RowLossOf) else each for each in self.surrogates]
+
+    @property
+    def bounded(self) -> bool:
+        """Return whether all functions of rows are shares, from 0 to 1."""
+        return all(each.jumps for each in self.surrogates)
+
+    @property
+    def counts_decisions(self) -> bool:
+        """Return whether all limits are about the decisions of the model, and about nothing else of a row."""
+        return all(isinstance(each, DecisionSurrogate) and each.threshold == self.threshold for each in self.surrogates)
+
+    def sums_of(self, z: Array, y: Any, loss: Any = None) -> Array:
+        """Return the sums by which limits are judged, from the outputs of rows and their targets, (P, K, 2·O)."""
+        whole = self.cells.totals[:, None]
+        found = [self.cells.sums(each.exact(z, y)) for each in self.functions(loss)]
+        return np.stack([np.hstack([each, whole - each]) for each in found])
+
+    def spread_of_means(self, z: Array, y: Any, loss: Any = None) -> Array:
+        """Return the covariance of rates that are means of functions of rows, over independent draws, (R, R)."""
+        cells, parts = self.cells, []
+        functions, atoms = self.functions(loss), self.cells.index // self.cells.n_labels
+        for block in self.blocks:
+            member = block.grouping.membership[:, atoms] * cells.weights  # (G + 1, n)
+            values = functions[block.surrogate].exact(z, y)[:, 0]
+            size = member.sum(axis=1, keepdims=True)
+            parts.append(member * (values - member @ values[:, None] / size) / size)
+        moved = np.concatenate(parts)
+        return moved @ moved.T
 
     def select(self, positions: Sequence[int]) -> ConstraintSystem:
         """Return the system of some of the constraints, by their positions, without rows of c."""
@@ -177,8 +219,11 @@ class ConstraintSystem:
         return self.decided_rates(sums) @ self.coefficients.T
 
     def decided_rates(self, sums: Array) -> Array:
-        """Return the rates of decisions, from their sums over cells, (K, 2·O)."""
-        return self.rates(np.broadcast_to(sums, (len(self.surrogates), *sums.shape)))
+        """Return the rates of decisions, from their sums over cells, (K, 2·O).
+
+        Where limits are about other functions of rows as well, the sums are those of each, (P, K, 2·O).
+        """
+        return self.rates(np.broadcast_to(sums, (len(self.surrogates), *sums.shape[-2:])))
 
     def values_and_derivative(self, S: Array) -> tuple[Array, Array]:
         """Return c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
@@ -213,7 +258,9 @@ class ConstraintSystem:
             return np.zeros(0)
         shape = (len(self.surrogates), self.cells.n_cells, len(self.cells.outcomes))
         _, derivative = self.values_and_derivative(np.broadcast_to(0.5 * self.cells.totals[:, None], shape))
-        return self.cells.smallest_weight * np.abs(derivative).max(axis=(1, 2, 3))
+        jumps = np.array([each.jumps for each in self.surrogates], dtype=bool)
+        found = self.cells.smallest_weight * np.abs(derivative * jumps[:, None, None]).max(axis=(1, 2, 3))
+        return found if jumps.all() else np.where(found > 0.0, found, SMOOTH)
 
     def rate_spread(self, indicators: Array, added: float = 0.5) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
@@ -296,7 +343,8 @@ class ConstraintSystem:
         measured, exact = self._measured(rates), rates @ self.coefficients.T
         kept = all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
         if any(limit.reserve for limit in self.constraints):  # a reserve tightens rows of c, not the bound of the limit
-            kept = kept and bool(((exact >= lower - KEPT_TOLERANCE) & (exact <= self.upper + KEPT_TOLERANCE)).all())
+            few = np.array([self.constraints[row.constraint].tolerance for row in self.rows])
+            kept = kept and bool(((exact >= lower - few) & (exact <= self.upper + few)).all())
         beyond = tuple(np.maximum(np.maximum(each - self.upper, lower - each), 0.0) for each in (c, exact))
         return LimitValues(c, exact, (beyond[0], beyond[1]), measured, kept)
 
@@ -314,7 +362,7 @@ class ConstraintSystem:
     @cached_property
     def kept_constants(self) -> tuple[int, ...]:
         """Return the classes whose constant decision keeps every limit."""
-        if self.quota is not None:
+        if self.quota is not None or any(isinstance(each, RowLossOf) for each in self.surrogates):
             return ()
         outcomes, totals = np.array(self.cells.outcomes), self.cells.totals[:, None]
         found = []

@@ -51,7 +51,8 @@ def parse_constraint(text: str) -> Constraint:
     limited in one direction only has an infinite side: "0.8 <= disparate_impact <= inf against white".  With more than
     two classes, a limit can name those to which it applies: "demographic_parity <= 0.1 for class high".  A bound can be
     a percentage: "80%".  Groups are compared in each stratum of a factor by "disparate_impact >= 0.8 within grade", or
-    "within age(30, 50)" with the cuts of bands.
+    "within age(30, 50)" with the cuts of bands.  A limit on selection can be about those above given values, "at 20000,
+    50000", or "at quantiles 10%, 50%, 90%" of the predictions.  Clauses may come in any order, classes last.
 
     "select 10%" and "select 100" are quotas, a share or a number of the rows.
 
@@ -88,6 +89,7 @@ class _ParsedText:
     against: str | None = None
     reference: str | None = None
     classes: tuple[str, ...] | None = None
+    at: tuple[float | str, ...] | None = None
     within: tuple[str, ...] | None = None
     previous: str | None = None
 
@@ -168,21 +170,37 @@ def _parse(text: str) -> _ParsedText | None:
             scanner.must("]")
         found.sign = {"≤": "<=", "≥": ">="}.get(sign := scanner.must(_SIGN), sign)
         found.bound = scanner.number()
-        if scanner.take(re.compile(r"against\b")):
-            reference, quoted = scanner.value(rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)')
-            if reference in ("overall", "pairwise") and not quoted:
-                found.against = reference
-            else:
-                found.reference = reference
-        if name == changed.__name__ and scanner.take(re.compile(r"from\b")):
-            found.previous = scanner.value(rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)')[0]
-        if scanner.take(re.compile(r"within\b")):
-            found.within = scanner.values(rf'(?s:[^\s",](?:(?!{CLAUSE.pattern})[^,(])*(?:\([^()]*\))?)')
-        if scanner.take(re.compile(r"for\s+class(?:es)?\b")):
-            found.classes = scanner.values(r"[^\s,\"][^,]*")
+        while found.classes is None and _take_clause(scanner, found):
+            pass
     except _SyntaxError:
         return None
     return found if scanner.place == len(text) else None
+
+
+def _take_clause(scanner: _Scanner, found: _ParsedText) -> bool:
+    """Consume one clause after the bound, in any order; return whether there was one.  Classes come last."""
+    name = rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)'
+    if found.against is found.reference is None and scanner.take(re.compile(r"against\b")):
+        reference, quoted = scanner.value(name)
+        if reference in ("overall", "pairwise") and not quoted:
+            found.against = reference
+        else:
+            found.reference = reference
+    elif found.name == changed.__name__ and found.previous is None and scanner.take(re.compile(r"from\b")):
+        found.previous = scanner.value(name)[0]
+    elif found.at is None and scanner.take(re.compile(r"at\b")):
+        shares = scanner.take(re.compile(r"quantiles?\b")) is not None
+        numbers = [scanner.number()]
+        while scanner.take(","):
+            numbers.append(scanner.number())
+        found.at = tuple(f"{100.0 * each:.12g}%" if shares else each for each in numbers)
+    elif found.within is None and scanner.take(re.compile(r"within\b")):
+        found.within = scanner.values(rf'(?s:[^\s",](?:(?!{CLAUSE.pattern})[^,(])*(?:\([^()]*\))?)')
+    elif scanner.take(re.compile(r"for\s+class(?:es)?\b")):
+        found.classes = scanner.values(r"[^\s,\"][^,]*")
+    else:
+        return False
+    return True
 
 
 def _build(parsed: _ParsedText, text: str) -> Constraint:
@@ -190,7 +208,7 @@ def _build(parsed: _ParsedText, text: str) -> Constraint:
     measure = lookup(LIMITED, parsed.name, "measure")
     options: dict[str, Any] = {
         name: value
-        for name in ("columns", "group", "against", "reference", "classes", "within", "previous")
+        for name in ("columns", "group", "against", "reference", "classes", "at", "within", "previous")
         if (value := getattr(parsed, name)) is not None
     }
     kind = CONSTRAINTS.get(measure.name, Constraint)

@@ -135,6 +135,7 @@ class StoredBase(Struct, forbid_unknown_fields=True):
     uses_columns: bool
     fitted: StoredFitted | None
     posteriors: list[StoredPosterior]
+    monotone: list[Annotated[int, Meta(ge=0)]]
 
     @classmethod
     def of(cls, scores: BaseScores, *, write: bool) -> tuple[StoredBase, dict[str, np.ndarray]]:
@@ -151,7 +152,7 @@ class StoredBase(Struct, forbid_unknown_fields=True):
         posteriors = [
             StoredPosterior(each.names, each.n_groups, each.label, stored(each.models)) for each in scores.posteriors
         ]
-        return cls(scores.flipped, scores.uses_columns, fitted, posteriors), arrays
+        return cls(scores.flipped, scores.uses_columns, fitted, posteriors, scores.monotone.tolist()), arrays
 
     def restored(
         self, arrays: Mapping[str, np.ndarray], classes: Sequence[Any], encoder: Any, given: list[Any]
@@ -180,7 +181,8 @@ class StoredBase(Struct, forbid_unknown_fields=True):
                 f"load(path, base=...) was given {len(given)} more models than needed: leave them out."
             )
         none = np.zeros((0, 1 if len(classes) == 2 else len(classes)))
-        return BaseScores(none, fitted, self.flipped, self.uses_columns, posteriors)
+        monotone = np.array(self.monotone, dtype=np.intp)
+        return BaseScores(none, fitted, self.flipped, self.uses_columns, posteriors, monotone=monotone)
 
 
 def given_models(own: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._escapes import for_spreadsheet
-from fairbound._files import CONTENT, as_utf8, draft_beside, json_bytes, publish
+from fairbound._files import as_utf8, fresh_folder, json_bytes
 from fairbound._json import decode, plain
 from fairbound._text_tables import TextTable, data_frame, page_as_html, page_as_text
 from fairbound._words import at_least, at_most, count, group_text, number, p_text
@@ -260,11 +260,8 @@ class Alternatives:
         place = Path(folder)
         if place.exists() or place.is_symlink():
             raise FileExistsError(f"{place} exists already. Give another folder, or remove it first.")
-        with draft_beside(place) as draft:
-            inner = draft / CONTENT
-            inner.mkdir()
+        with fresh_folder(place) as inner:
             self.write_files(inner)
-            publish(inner, place)
 
     def write_files(self, folder: Path) -> None:
         """Write everything into a folder, which may already have the lock."""

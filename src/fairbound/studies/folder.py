@@ -13,7 +13,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbound._files import CONTENT, draft_beside, publish
+from fairbound._files import fresh_folder
 from fairbound.fairness import shortest
 from fairbound.studies.lock import write_lock
 from fairbound.studies.summary import PointSummary, holds_summary
@@ -37,11 +37,8 @@ def write_study(study: Study, place: Path, *, overwrite: bool, models: bool) -> 
     if taken and not (overwrite and place.is_dir() and holds_summary(place)):
         remedy = "it is not a study, so it is not replaced" if overwrite else "overwrite=True replaces a study"
         raise FileExistsError(f"{place} exists already; {remedy}. Give another folder, or remove it first.")
-    with draft_beside(place) as draft:
-        folder = draft / CONTENT
-        folder.mkdir()
+    with fresh_folder(place, replace=taken, ours=STUDY_FILES) as folder:
         write_files(study, folder, models=models)
-        publish(folder, place, replace=taken, ours=STUDY_FILES)
 
 
 def write_files(study: Study, folder: Path, *, models: bool = True) -> list[str]:

@@ -8,6 +8,7 @@ Such a model keeps almost any limit, but it hardly uses its inputs.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.fairness import Cells, ConstraintSystem, LimitValues, decide, outcome_indicators
+from fairbound.fairness import Cells, ConstraintSystem, LimitValues, RowFunction
 from fairbound.training.chunks import Floats
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
@@ -50,6 +51,8 @@ class Assessment:
         Sums of surrogates over cells.
     known : tuple of ConstraintSystem and LimitValues, optional
         A system and the values of its limits, if training has already computed them from these sums.
+    exact_sums : array of shape (P, K, 2·O), optional
+        The sums by which limits are judged, if these are not about the decisions of the model only.
     """
 
     objective: float
@@ -61,6 +64,7 @@ class Assessment:
     sums: Floats = field(repr=False)
     system: ConstraintSystem = field(repr=False)
     known: tuple[ConstraintSystem, LimitValues] | None = field(default=None, repr=False)
+    exact_sums: Floats | None = field(default=None, repr=False)
 
     @property
     def surrogate(self) -> Floats:
@@ -130,6 +134,8 @@ class Assessment:
         than 5% of r; or 1% of r, if that is more.
         """
         cells = self.system.cells
+        if cells.n_labels == 1:
+            return False
         by_label = cells.sizes.reshape(-1, cells.n_labels).sum(axis=0)
         rarer = int(by_label.sum() - by_label.max())
         return self.minority_decisions <= max(min(HANDFUL, 0.05 * rarer), 0.01 * rarer)
@@ -150,7 +156,12 @@ class Assessment:
     def _judged(self) -> LimitValues:
         if self.known is not None and self.known[0] is self.system:
             return self.known[1]
-        return self.system.judge(self.sums, self.counts)
+        return self.system.judge(self.sums, self.judged_sums)
+
+    @property
+    def judged_sums(self) -> Floats:
+        """Return the sums by which limits are judged."""
+        return self.counts if self.exact_sums is None else self.exact_sums
 
     @property
     def measured_surrogate(self) -> list[float]:
@@ -169,8 +180,7 @@ class Assessment:
 
 def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float) -> Assessment:
     """Assess the module from a sweep over all rows."""
-    lacking = problem.cells.n_labels - len(rows.class_weights)  # some rows, such as those of a fold, lack the last ones
-    shares = [*rows.class_weights.tolist(), *[0.0] * lacking]
+    shares = problem.constant_accuracies(rows)
     return Assessment(
         objective=objective,
         loss=sweep.loss,
@@ -178,6 +188,7 @@ def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float)
         constant_accuracy=max(shares),
         rival_accuracy=max((shares[each] for each in problem.system.kept_constants), default=-math.inf),
         counts=problem.exact(rows, sweep),
+        exact_sums=None if sweep.exact is None else problem.exact_sums(rows, sweep),
         sums=cell_sums(sweep.sums[: len(problem.system.surrogates)], rows, problem.cells.n_cells),
         system=problem.system,
         known=None if sweep.judged is None else (problem.system, sweep.judged),
@@ -216,14 +227,14 @@ GapSums = tuple[Floats, Floats]
 """Sums over cells of the surrogates φ, and of |φ − ŷ|, both of shape (P, K, O)."""
 
 
-def gap_sums(system: ConstraintSystem, cells: Cells, logits: NDArray[Any]) -> GapSums:
+def gap_sums(functions: Sequence[RowFunction], cells: Cells, logits: NDArray[Any]) -> GapSums:
     """Return the sums from which `surrogate_gaps` are computed, over the rows of `cells`, whose logits are given."""
-    selected = outcome_indicators(decide(logits, system.threshold), cells.outcomes)
-    values = [each.values(logits).astype(np.float64) for each in system.surrogates]
-    if not values:
+    if not functions:
         return np.zeros(0), np.zeros(0)
-    by_cell = np.stack([cells.sums(each) for each in values])
-    return by_cell, np.stack([cells.sums(np.abs(each - selected)) for each in values])
+    y = cells.labels if cells.targets is None else cells.targets
+    values = [each.values(logits, y).astype(np.float64) for each in functions]
+    apart = [np.abs(value - each.exact(logits, y)) for value, each in zip(values, functions, strict=True)]
+    return tuple(np.stack([cells.sums(each) for each in part]) for part in (values, apart))  # type: ignore[return-value]
 
 
 def surrogate_gaps(system: ConstraintSystem, sums: GapSums, counts: Floats) -> list[tuple[float, float]]:

@@ -26,8 +26,9 @@ DECISION_MARGIN = 1e-3
 
 def constant_models(problem: TrainingProblem, rows: Rows) -> list[Floats]:
     """Return the flat parameters of one constant per class; an empty list if the model has no linear output layer."""
-    # Some rows, such as those of a fold, may lack the last classes.
-    weights = np.pad(rows.class_weights, (0, problem.cells.n_labels - len(rows.class_weights)))
+    if problem.cells.n_labels == 1:  # targets are centred
+        return problem.model.constants(lambda n_outputs: [np.zeros(n_outputs)], rows)
+    weights = np.array(problem.constant_accuracies(rows))
     return problem.model.constants(lambda n_outputs: _biases(weights, problem.threshold, n_outputs), rows)
 
 

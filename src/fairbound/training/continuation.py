@@ -258,6 +258,7 @@ class Continuation:
         metric = solution.hessian
         row = stage.problem.system.change_by_a_row
         few = SPARE_ROWS * row + SPARE_SHARE * np.sqrt(row)  # a group of n rows moves by 1/n with a row
+        least = math.inf
         gap, spare = np.zeros(len(row)), np.full(len(row), 0.5)
         step, active, inside = np.zeros_like(start), solution.multipliers != 0.0, None
         share = stage.problem.system.quota
@@ -267,6 +268,10 @@ class Continuation:
             self.w = stage.lift(start + step)
             found = self.assess(stage.problem, start + step, stage.rows)
             self.archive.offer(self.w, found)
+            if found.exact_violation > least:  # of means, which have no bounds, the moves may diverge
+                self.w = stage.lift(start)
+                return False
+            least = math.inf if stage.problem.system.bounded else found.exact_violation
             room = np.minimum(found.exact - here.lower, here.upper - found.exact)
             if found.kept and not bool((room[active] > few[active]).any()):
                 return True

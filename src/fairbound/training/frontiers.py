@@ -210,7 +210,7 @@ def loss_price(assessment: Assessment, position: int, multipliers: Floats) -> fl
     That is Σ_j y_j · ∂(c_j − bound_j)/∂β, negated if a smaller β is stricter.  The rows are linear in the bound β, so
     the difference quotient of two constraint systems is the exact derivative.
     """
-    system, counts = assessment.system, assessment.counts
+    system, counts = assessment.system, assessment.judged_sums
     constraint = system.constraints[position]
     if isinstance(constraint.bound, tuple) or constraint.bound is None:
         raise ValueError(f"{constraint}: a price belongs to a single bound, not to a pair.")

@@ -29,7 +29,7 @@ from fairbound.training.model import LinearModel
 from fairbound.training.modules import LayerModes, make_model
 from fairbound.training.network import NetworkModel
 from fairbound.training.problem import Batch, TrainingProblem
-from fairbound.training.smoothed import bandwidths, smoothed_step
+from fairbound.training.smoothed import bandwidths
 
 if TYPE_CHECKING:  # the state of a fit uses batches itself
     from fairbound.training.continuation import Continuation
@@ -111,8 +111,7 @@ class MiniBatches:
         free, problem = self.state.w, problem.with_model(self.network)
         problem.assign(free)
         # At the narrowest bandwidth only few rows of the subset have a slope.  Their gradients are noisy.
-        surrogate = smoothed_step(problem, bandwidths(problem, self.state.rows)[0])
-        wide = problem.with_system(problem.system.smoothed(surrogate))
+        wide = problem.with_system(problem.system.smoothed(bandwidths(problem, self.state.rows)[0]))
         optimizer = StochasticSQP.from_paper(problem.parameters)
 
         def step(batch: Batch) -> None:

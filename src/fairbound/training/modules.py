@@ -36,8 +36,8 @@ def make_model(
     """
     if not _is_count(n_inputs, 1):
         raise ValueError(f"n_inputs={n_inputs!r}: must be a whole number of at least 1, the columns of X.")
-    if not _is_count(n_labels, 2):
-        raise ValueError(f"n_labels={n_labels!r}: must be a whole number of at least 2, the classes of y.")
+    if not _is_count(n_labels, 1):
+        raise ValueError(f"n_labels={n_labels!r}: must be a whole number, the classes of y (1: a regression).")
     if not isinstance(hidden, Sequence) or isinstance(hidden, str) or not all(_is_count(width, 1) for width in hidden):
         raise ValueError(
             f"hidden={hidden!r}: must hold the width of each hidden layer, whole numbers of at least 1, for example "

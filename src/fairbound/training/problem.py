@@ -21,7 +21,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairbound._errors import InputError
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, LimitValues, as_logits
+from fairbound.fairness import (
+    Cells,
+    Constraint,
+    ConstraintSystem,
+    DecisionSurrogate,
+    ExactStep,
+    LimitValues,
+    RowFunction,
+    as_logits,
+)
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.chunks import Chunk, Floats
 from fairbound.training.losses import LossFunction, RowLoss, resolve_loss
@@ -106,11 +115,11 @@ class TrainingProblem:
         self.error: tuple[DecisionSurrogate, float] | None = None
         self.n_rows = len(cells)
 
-    def _all_surrogates(self) -> list[DecisionSurrogate]:
+    def _all_surrogates(self) -> list[RowFunction]:
         """Return the surrogates of the constraints, and those of the penalties."""
         systems = (self.system, *(system for _, system in self.penalties))
-        found = [each for system in systems for each in system.surrogates]
-        if any(isinstance(each.surrogate, ExactStep) for each in found):
+        found = [each for system in systems for each in system.functions(self.loss)]
+        if any(isinstance(each, DecisionSurrogate) and isinstance(each.surrogate, ExactStep) for each in found):
             raise InputError(
                 "{surrogate='exact'} has a derivative of zero, so no model can be trained with it.",
                 "Choose another, such as 'smoothed_step'.",
@@ -264,7 +273,7 @@ class TrainingProblem:
         for chunk in rows.chunks(self.chunk_rows):
             yield chunk, as_logits(self.model.outputs(chunk.X), self.cells.n_labels)
 
-    def _totals(self, rows: Rows, surrogates: Sequence[DecisionSurrogate], *, gradients: bool) -> SweepTotals:
+    def _totals(self, rows: Rows, surrogates: Sequence[RowFunction], *, gradients: bool) -> SweepTotals:
         return SweepTotals(
             self.loss,
             surrogates,
@@ -288,6 +297,23 @@ class TrainingProblem:
     def exact(self, rows: Rows, sweep: Sweep) -> Floats:
         """Return sums of decisions over cells, (K, 2·O), from a sweep."""
         return cell_sums(sweep.counts[None], rows, self.cells.n_cells)[0]
+
+    def exact_sums(self, rows: Rows, sweep: Sweep) -> Floats:
+        """Return the sums by which the limits are judged: of decisions or, if there are other functions, of each."""
+        if sweep.exact is None:
+            return self.exact(rows, sweep)
+        return cell_sums(sweep.exact[: len(self.system.surrogates)], rows, self.cells.n_cells)
+
+    def constant_accuracies(self, rows: Rows) -> list[float]:
+        """Return the accuracy of each constant decision; of a regression, minus the loss of the prediction 0."""
+        if self.cells.n_labels > 1:
+            # Some rows, such as those of a fold, lack the last classes.
+            return [*rows.class_weights.tolist(), *[0.0] * (self.cells.n_labels - len(rows.class_weights))]
+        parts = (
+            self.loss.values(np.zeros((len(chunk.labels), 1)), chunk.labels) @ chunk.loss_weights
+            for chunk in rows.chunks(self.chunk_rows)
+        )
+        return [-float(sum(parts))]
 
     def current(self) -> Floats:
         """Return the parameters as one flat float64 vector."""
@@ -316,7 +342,7 @@ class TrainingProblem:
             judged = None
             c, derivative = self.system.values_and_derivative(S)
         else:
-            judged, derivative = self.system.evaluate(S, self.exact(rows, sweep))
+            judged, derivative = self.system.evaluate(S, self.exact_sums(rows, sweep))
             c = judged.surrogate
         by_segment = derivative[:, :, rows.cell_of_segment]  # S_k is the sum over the segments of cell k
         return c, Jacobian(by_segment.reshape(len(c), len(gradients)), gradients), judged

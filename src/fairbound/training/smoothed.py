@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from fairbound.fairness import DecisionSurrogate, NormalStep
 from fairbound.sqp import Evaluation
 from fairbound.training.assessment import Assessment, assess, history_columns
-from fairbound.training.losses import CrossEntropy
 from fairbound.training.model import LinearModel
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.regularizers import SquaredMeasure
@@ -84,7 +83,7 @@ class SmoothedProgram:
         watch: Watch | None = None,
     ) -> None:
         step = smoothed_step(problem, bandwidth)
-        self.problem = problem.with_system(problem.system.smoothed(step), (step, mixture) if mixture else None)
+        self.problem = problem.with_system(problem.system.smoothed(bandwidth), (step, mixture) if mixture else None)
         self.rows, self.step, self.mixture, self.watch = rows, step, mixture, watch
         self.lower, self.upper = problem.system.lower, problem.system.upper
         self.evaluations = self.value_evaluations = 0
@@ -129,10 +128,9 @@ class SmoothedProgram:
     def _hessian(self, w: Array, multipliers: Array) -> Array:
         _, _, evaluation = self.at(w)
         self.problem.assign(w)
-        weights = np.zeros((self.rows.n_segments, len(self.problem.cells.outcomes)))
+        weights = np.zeros((len(self.problem.surrogates), self.rows.n_segments, len(self.problem.cells.outcomes)))
         if len(multipliers):
-            slopes = multipliers @ evaluation.J.rows
-            weights += slopes.reshape(-1, *weights.shape).sum(axis=0)  # one surrogate, so the sum has one term
+            weights += (multipliers @ evaluation.J.rows).reshape(weights.shape)
         return curvature(self.problem, self.rows, self.step, self.mixture, weights)
 
 
@@ -147,7 +145,7 @@ def has_curvature(problem: TrainingProblem) -> bool:
     model = problem.model
     if not isinstance(model, LinearModel) or problem.n_parameters > MOST_DENSE:
         return False
-    known = isinstance(problem.loss, CrossEntropy) and not any(
+    known = hasattr(problem.loss, "second_derivatives") and not any(
         isinstance(each, SquaredMeasure) for each in problem.regularizers
     )
     return known and model.n_outputs == len(problem.cells.outcomes)
@@ -156,20 +154,25 @@ def has_curvature(problem: TrainingProblem) -> bool:
 def curvature(problem: TrainingProblem, rows: Rows, step: DecisionSurrogate, mixture: float, weights: Array) -> Array:
     """Return ∇²((1 − mixture) · loss + mixture · error + Σ weights · S + penalties) of a linear model.
 
-    `weights` has shape (Q, O).  Blocks of the matrix belong to pairs of outputs; the biases are its last rows.
+    `weights` has shape (P, Q, O).  Blocks of the matrix belong to pairs of outputs; the biases are its last rows.
     """
     n, outputs = problem.n_parameters, len(problem.cells.outcomes)
-    width, loss, model = n // outputs, problem.loss, problem.model
-    assert isinstance(loss, CrossEntropy)
+    width, model = n // outputs, problem.model
+    loss: Any = problem.loss
     assert isinstance(model, LinearModel)
     blocks = np.zeros((outputs, outputs, width, width))
     for chunk, found in problem.logits(rows):
         z = found.astype(np.float64, copy=False)
-        of_step = weights[chunk.segment_of_row] * chunk.cell_weights[:, None]
-        if mixture:
-            of_step += mixture * chunk.loss_weights[:, None] * error_slopes(chunk.labels, outputs)
-        U = step.second_derivatives(z, of_step)
-        U = U + (1.0 - mixture) * chunk.loss_weights[:, None, None] * loss.second_derivatives(z)
+        by_row = weights[:, chunk.segment_of_row] * chunk.cell_weights[:, None]
+        U = np.zeros((*z.shape, outputs))
+        for function, each in zip(problem.surrogates, by_row, strict=True):
+            if mixture and function == step:
+                each += mixture * chunk.loss_weights[:, None] * error_slopes(chunk.labels, outputs)
+            U += function.second_derivatives(z, each, chunk.labels)
+        if mixture and step not in problem.surrogates:
+            errors = mixture * chunk.loss_weights[:, None] * error_slopes(chunk.labels, outputs)
+            U += step.second_derivatives(z, errors)
+        U += (1.0 - mixture) * chunk.loss_weights[:, None, None] * loss.second_derivatives(z, chunk.labels)
         model.add_curvature(chunk.X, U, blocks)
     blocks = problem.passes.sum(blocks)
     if problem.passes.rounded:

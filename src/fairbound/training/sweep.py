@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.fairness import Cells, DecisionSurrogate, LimitValues, as_logits, decide, outcome_indicators
+from fairbound.fairness import (
+    Cells,
+    DecisionSurrogate,
+    LimitValues,
+    RowFunction,
+    as_logits,
+    decide,
+    outcome_indicators,
+)
 from fairbound.training.chunks import Chunk, Floats
 from fairbound.training.losses import RowLoss
 from fairbound.training.rows import Rows
@@ -43,11 +51,13 @@ class Sweep:
     objective : float
         (1 − m)·loss + m·error.
     accuracy : float
-        Share of the rows decided correctly, by the weights in the loss.
+        Share of the rows decided correctly, by the weights in the loss; of a regression, minus the loss.
     sums : array of shape (P, Q, O)
     counts : array of shape (Q, 2·O)
         Sums of the cell weights of the rows selected for each outcome, and of those not selected.  They are exact, so
         they do not depend on the size of chunks.
+    exact : array of shape (P, Q, 2·O), or None
+        The same of the exact values of each surrogate; None if all are the decisions of the model.
     loss_gradient : array of shape (n_parameters,), or None
         That of `objective`.
     sum_gradients : array of shape (P, Q, O, n_parameters), or None
@@ -61,6 +71,7 @@ class Sweep:
     accuracy: float
     sums: Floats
     counts: Floats
+    exact: Floats | None = None
     loss_gradient: Floats | None = None
     sum_gradients: Floats | None = None
     judged: LimitValues | None = None
@@ -73,13 +84,14 @@ class SweepTotals:
     are the sum of the totals of any parts of the rows.  Counts of decisions are exact: no order of adding changes them.
 
     Conventions: L loss parts and C cell parts (`WeightParts`); flat = [loss and smoothed error, right (L),
-    sums (Q, P, O), selected (Q, C, O), all rows (Q, C), gradients (J, Q, n_parameters)].
+    sums (Q, P, O), selected (Q, C, O), all rows (Q, C), gradients (J, Q, n_parameters)].  If a surrogate is not one of
+    the decision of the model, `selected` has O further columns for the exact values of each.
     """
 
     def __init__(
         self,
         loss: RowLoss,
-        surrogates: Sequence[DecisionSurrogate],
+        surrogates: Sequence[RowFunction],
         outcomes: tuple[int, ...],
         rows: Rows,
         *,
@@ -90,11 +102,14 @@ class SweepTotals:
         self.loss_function, self.surrogates, self.outcomes = loss, list(surrogates), outcomes
         self.step = None if error is None else error[0]
         self.mixture = 0.0 if error is None else error[1]
-        self.n_labels, self.threshold = max(2, len(outcomes)), threshold
+        self.n_labels, self.threshold = 2 if outcomes == (1,) else len(outcomes), threshold
         self.loss_parts, self.cell_parts = rows.loss_parts, rows.cell_parts
         self._place = self.surrogates.index(self.step) if self.step in self.surrogates else None
         P, Q, C, n = len(surrogates), rows.n_segments, len(self.cell_parts), len(outcomes)
-        shapes = [(2,), (len(self.loss_parts),), (Q, P, n), (Q, C, n), (Q, C), (1 + P * n, Q, n_parameters)]
+        plain = all(isinstance(each, DecisionSurrogate) and each.threshold == threshold for each in surrogates)
+        self.counted = [] if plain else self.surrogates
+        wide = n * (1 + len(self.counted))
+        shapes = [(2,), (len(self.loss_parts),), (Q, P, n), (Q, C, wide), (Q, C), (1 + P * n, Q, n_parameters)]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         self.flat = np.zeros(ends[-1])
         self.loss, self.right, self.sums, self.selected, self.all, self.gradients = (
@@ -104,7 +119,7 @@ class SweepTotals:
     def add(self, chunk: Chunk, output: NDArray[Any]) -> None:
         """Add the loss, the sums and the decisions of a chunk, from the outputs of the model."""
         z = as_logits(output, self.n_labels)
-        values = [each.values(z) for each in self.surrogates]
+        values = [each.values(z, chunk.labels) for each in self.surrogates]
         if self.step is not None:
             self._add_error(chunk, values[self._place] if self._place is not None else self.step.values(z))
         self._add(chunk, z, values)
@@ -112,7 +127,7 @@ class SweepTotals:
     def add_with_cotangents(self, chunk: Chunk, output: NDArray[Any]) -> NDArray[Any]:
         """Add a chunk as `add` does, and return the cotangents of the loss and of each surrogate, (J, n, D)."""
         z = as_logits(output, self.n_labels)
-        found = [each.values_and_derivatives(z) for each in self.surrogates]
+        found = [each.values_and_derivatives(z, chunk.labels) for each in self.surrogates]
         self._add(chunk, z, [values for values, _ in found])
         of_loss = self.loss_function.derivatives(z, chunk.labels)
         if self.step is not None:
@@ -139,15 +154,17 @@ class SweepTotals:
         # Values of rows have the precision of the model; the sum over them is float64.
         losses = self.loss_function.values(z, chunk.labels).astype(np.float64, copy=False)[:, None]
         self.loss[0] += self.loss_parts.scale(losses, chunk.loss_weights).sum()
-        self.add_decisions(chunk, decide(z, self.threshold))
+        self._add_decisions(chunk, decide(z, self.threshold), z)
         if values:
             stacked = np.stack(values, axis=1).astype(np.float64, copy=False)  # (n, P, O)
             flat = self.cell_parts.scale(stacked.reshape(len(z), -1), chunk.cell_weights)
             chunk.add_sums(self.sums, flat.reshape(stacked.shape))
 
-    def add_decisions(self, chunk: Chunk, decisions: NDArray[np.int64]) -> None:
-        """Add the decisions of a chunk, as class indices."""
+    def _add_decisions(self, chunk: Chunk, decisions: NDArray[np.int64], z: NDArray[Any]) -> None:
+        """Add the decisions of a chunk, as class indices, and the exact values of other functions of its rows."""
         right, selected = decisions == chunk.labels, outcome_indicators(decisions, self.outcomes)
+        if self.counted:
+            selected = np.hstack([selected, *(each.exact(z, chunk.labels) for each in self.counted)])
         if self.loss_parts.steps:
             self.right += [part @ right for part in self.loss_parts.split(chunk.loss_weights)]
         else:
@@ -177,13 +194,19 @@ class SweepTotals:
         """Return the totals."""
         selected = self.selected.sum(axis=1)  # the parts of the weights, added last: this is the only rounding
         unselected = (self.all[:, :, None] - self.selected).sum(axis=1)
+        tables = [
+            self.cell_parts.unit * np.hstack([selected[:, part], unselected[:, part]])
+            for start in range(0, selected.shape[1], len(self.outcomes))
+            for part in [slice(start, start + len(self.outcomes))]
+        ]
         found = Sweep(
             loss=float(self.loss[0]),
             error=float(self.loss[1]),
             objective=float((1.0 - self.mixture) * self.loss[0] + self.mixture * self.loss[1]),
-            accuracy=float(self.right.sum()) / self.loss_parts.total,
+            accuracy=float(self.right.sum()) / self.loss_parts.total if self.n_labels > 1 else -float(self.loss[0]),
             sums=self.sums.transpose(1, 0, 2),
-            counts=self.cell_parts.unit * np.hstack([selected, unselected]),
+            counts=tables[0],
+            exact=np.stack(tables[1:]) if self.counted else None,
         )
         if not gradients:
             return found
