@@ -250,7 +250,7 @@ class Continuation:
         The gap jumps by the rows near the threshold.  So once there is a point on either side of the limits, the line
         between the last two is halved instead: it crosses the limits row by row.
         """
-        start = stage.local(self.w)
+        start = stage.problem.model.inside(stage.local(self.w))
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
         here = program.evaluate(start)
         self.evaluations += 1
@@ -319,7 +319,8 @@ class Continuation:
             return self.log(name, record.as_dict() | program.history_columns(w, record.multipliers))
 
         def run() -> dict[str, Any]:
-            found.append(solver.solve(program, stage.local(self.w), after_iteration, warm_start=warm))
+            start = stage.problem.model.inside(stage.local(self.w))
+            found.append(solver.solve(program, start, after_iteration, warm_start=warm))
             return {"solution": found[0].plain(), "history": self.history[first:], "held": held.plain()}
 
         def replay(values: dict[str, Any]) -> None:
