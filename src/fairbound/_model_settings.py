@@ -59,7 +59,7 @@ class Loss(Settings):
         `reduction="none"`.
     l2 : float or "auto"
         Weight of ½‖w‖²; with a base, w are the weights of the correction only.  "auto" is 1 / rows, as in scikit-learn,
-        with fan-in times the weight in networks; with a base, 1 / (rows of the smallest group).
+        with fan-in times the weight in networks; with a base, 1 / (rows of the smallest group, at least 1% of all).
     class_weight : "balanced", dict of label to number, or None
         Give all classes the same weight in the loss, or each its own; not in limits.
     regularizers : sequence of SquaredMeasure, SmoothedL1, L2, or texts

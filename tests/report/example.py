@@ -179,7 +179,11 @@ def hostile_summary() -> Summary:
             iterations=[{"phase": name, "f": 0.5, "violation": 0.1, "step_length": 1.0} for name in HOSTILE],
         ),
         frontier=[SweptPoint(point=frontier_point(bound), training=after, held_out=after) for bound in (0.4, 0.5)],
-        reproduction={HOSTILE[0]: HOSTILE[1], "command": HOSTILE[2], "data": {HOSTILE[0]: HOSTILE[3]}},
+        reproduction={
+            HOSTILE[0]: HOSTILE[1],
+            "command": HOSTILE[2],
+            "data": {"name": HOSTILE[0], "rows": 1, "sha256": HOSTILE[3]},
+        },
         notes=HOSTILE,
     )
 

@@ -355,7 +355,7 @@ def test_the_history_is_drawn_with_zero_at_the_foot_and_no_step_not_at_all():
     assert found["step length"].y == [1.0, None]
     for picture in history_pictures(history).values():
         assert len({(each.color, each.dash) for each in picture.series}) == len(picture.series)
-    lines = [(name, [each.loss for each in found]) for name, found in phases(history)]
+    lines = [(name, [each["loss"] for each in found]) for name, found in phases(history)]
     assert lines == [("coarse", [0.5]), ("exact", [0.4])]
 
 

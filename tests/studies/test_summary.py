@@ -16,12 +16,10 @@ from tests.report.example import LIMIT, edited, fit_result, frontier_point, law_
 from fairbound import (
     ConstrainedClassifier,
     Constraint,
-    DisparateImpact,
     LimitWarning,
     make_disparate_data,
 )
 from fairbound._json import plain
-from fairbound.estimator import LimitResult
 from fairbound.evaluation import Verdict, audit, certify
 from fairbound.studies import Decisions, LimitValue, SweptPoint, holds_summary, is_kept, read_summary, summarize
 
@@ -327,39 +325,6 @@ def test_what_counts_as_kept(training, calibration, held_out, verdict, kept):
 
 
 POINT = SweptPoint(point=frontier_point(0.8), training=ROWS.after)
-
-
-@pytest.mark.parametrize(
-    ("limits", "changes", "message"),
-    [
-        ((), {"training": replace(ROWS, after=None)}, "training: after is None; give the decisions"),
-        ((), {"held_out": replace(ROWS, before=None)}, "before are given for one part only"),
-        (DisparateImpact(None), {}, "disparate_impact has bound=None"),
-        (
-            "disparate_impact >= 0.8",
-            {"result": fit_result(limits=(LimitResult("x", 0.9, 0.9, True),) * 2)},
-            "result is about 2 limits, but there are 1",
-        ),
-        ((), {"frontier": [POINT]}, "the limit whose bound varies"),
-        ("selection_rate >= 0.1", {"frontier": [POINT]}, "a single bound"),
-        ("disparate_impact >= 0.8", {"frontier": []}, "frontier has no points"),
-        (
-            "disparate_impact >= 0.8",
-            {"held_out": ROWS, "frontier": [POINT]},
-            "give held_out decisions if, and only if",
-        ),
-        (
-            "disparate_impact >= 0.8",
-            {"result": fit_result(certificate=certify(ROWS.y, ROWS.after, ROWS.sensitive_features, [LIMIT] * 2))},
-            r"certificate .*2 limits.* 1\b",
-        ),
-        ((), {"confidence": 1.5}, "confidence"),
-        ((), {"training": replace(ROWS, after=[1])}, "one label per row"),
-    ],
-)
-def test_bad_input_says_what_is_wrong(limits, changes, message):
-    with pytest.raises(ValueError, match=message):
-        summarize(limits, **{"training": ROWS, **changes})
 
 
 def test_the_pieces_are_not_changed():

@@ -12,7 +12,6 @@ import re
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -140,6 +139,10 @@ class Output:
             finally:
                 self._status = None
 
+    def rows(self, name: str, done: int, total: int) -> None:
+        """Show the number of rows that a pass has read; `total` is 0 if it is not known."""
+        self.update(f"{name}: {done:,}{f' of {total:,}' if total else ''} rows")
+
     def update(self, text: str) -> None:
         """Show the progress of the stage on a terminal."""
         if self._status is not None:
@@ -254,50 +257,38 @@ def existing_rows(path: str) -> None:
         existing_file(path)
 
 
-def check_source(source: str, *, folders: bool = False) -> None:
-    """Raise an error if a file does not exist, before slow imports; a bare word may name a data set.
-
-    With `folders`, a folder of Parquet files is also accepted.
-    """
+def check_source(source: str) -> None:
+    """Raise an error if a file does not exist, before slow imports; a bare word may name a data set."""
     path = Path(source)
-    if folders and path.is_dir() and any(path.rglob("*.parquet")):
-        return
-    if path.is_dir():  # a run may have been written to a folder of the same name
-        from fairbound.data import DATASETS
+    if path.is_file() or path.suffix or len(path.parts) > 1:
+        existing_rows(source)
 
-        if source in DATASETS:
-            return
-    if path.exists() or path.suffix or len(path.parts) > 1:
-        existing_file(source)
+
+def existing_run(path: str) -> Path:
+    """Return the folder of a run, or a file in it; the error for one that does not exist offers the nearest name."""
+    run = Path(path)
+    if not run.exists():
+        beside = [each.name for each in run.parent.iterdir()] if run.parent.is_dir() else []
+        raise FileNotFoundError(f"There is no folder {path}.{did_you_mean(run.name, beside)}")
+    return run
 
 
 def load_model(path: str) -> ConstrainedClassifier:
     """Read a model from the folder of a run, or from its own folder."""
-    folder = Path(path)
-    if not folder.is_dir():
-        beside = [each.name for each in folder.parent.iterdir() if each.is_dir()] if folder.parent.is_dir() else []
-        raise FileNotFoundError(
-            f"There is no folder {path}.{did_you_mean(folder.name, beside)} Give the folder that train has written."
-        )
     from fairbound import load
     from fairbound.studies import MODEL_FOLDER
 
+    folder = existing_run(path)
     inner = folder / MODEL_FOLDER
-    place = inner if inner.is_dir() else folder
-    if not (place / "model.json").is_file():
-        raise FileNotFoundError(f"{place} has no model.json; give the folder that train has written.")
-    return load(place)
+    return load(inner if inner.is_dir() else file_of_run(path, "model.json", "train").parent)
 
 
 def file_of_run(run: str, name: str, command: str) -> Path:
     """Return the file of this name in the folder of a run, or the file that is given itself."""
-    folder = Path(run)
-    path = folder if folder.is_file() else folder / name
+    folder = existing_run(run)
+    path = folder / name if folder.is_dir() else folder
     if not path.is_file():
-        if folder.is_dir():
-            raise FileNotFoundError(f"{run} has no {name}; give a folder that {command} has written.")
-        beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
+        raise FileNotFoundError(f"{run} has no {name}; give a folder that {command} has written.")
     return path
 
 
@@ -327,25 +318,3 @@ def out_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     with draft_beside(final, f"{final} (--out)") as draft:
         yield draft / final.name
         publish(draft / final.name, final)
-
-
-class RowProgress:
-    """Shows the number of rows that a pass has read, the rows per second, and the remaining time."""
-
-    def __init__(self, output: Output) -> None:
-        self.output = output
-        self.name, self.started, self.shown, self.last = "", 0.0, 0.0, time.perf_counter()
-
-    def __call__(self, name: str, done: int, total: int) -> None:
-        """Show the progress of a pass; `total` is 0 if it is not known."""
-        now = time.perf_counter()
-        if name != self.name:  # the first rows were read since the end of the last pass
-            self.name, self.started = name, self.last
-        self.last = now
-        if now - self.shown < 0.2:
-            return
-        self.shown = now
-        rate = done / max(now - self.started, 1e-9)
-        of = f" of {total:,}" if total else ""
-        rest = f", {max(total - done, 0) / rate:,.0f} s left" if total else ""
-        self.output.update(f"{name}: {done:,}{of} rows, {rate:,.0f} rows/s{rest}")

@@ -71,13 +71,13 @@ def predict(
       $ fairbound audit decided.csv --target approved --prediction prediction --sensitive sex
     """
     from fairbound.cli.inputs import parse_memory
-    from fairbound.cli.output import RowProgress, check_source, load_model, out_file
+    from fairbound.cli.output import check_source, load_model, out_file
     from fairbound.data import Source, copy_writer
 
-    check_source(source, folders=True)
+    check_source(source)
     with out_file(out) as file, output.stage(f"Deciding {source}"):
         classifier = load_model(model)
-        decider, tell = Decider(classifier, source, column, probability), RowProgress(output)
+        decider = Decider(classifier, source, column, probability)
         rows = open_rows(classifier, source, delimiter, encoding, data_dir=data_dir, quiet=output.silent)
         decider.check_names(rows.names)
         if rows.size() <= Source(source, memory=parse_memory(memory)).budget:
@@ -85,7 +85,7 @@ def predict(
         with copy_writer(file, rows, exact=exact) as writer:
             for first, table in rows.batches(rows.names):
                 writer.write(table, decider(rows, table, first))
-                tell("Deciding", first + table.num_rows, rows.n_rows)
+                output.rows("Deciding", first + table.num_rows, rows.n_rows)
     notes = _unseen(classifier, decider.unseen)
     shown = {label: decider.counts[label] for label in dict.fromkeys(map(as_text, classifier.classes_.tolist()))}
     for note in notes:

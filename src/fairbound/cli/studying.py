@@ -128,14 +128,13 @@ def write_study(
     from fairbound._errors import render
     from fairbound._json import plain
     from fairbound.cli.inputs import load_parts
-    from fairbound.cli.output import RowProgress
     from fairbound.studies import Study, remarks, write_files, write_lock
 
     output = saved.output
     place = out.absolute().parent
     while not place.exists():
         place = place.parent
-    how = {"memory": memory, "scratch": place, "processes": saved.processes, "tell": RowProgress(output)}
+    how = {"memory": memory, "scratch": place, "processes": saved.processes, "tell": output.rows}
     with saved, out_folder(saved.out, replace=saved.replaces) as folder:
         with output.stage(f"Reading {source}"):
             data, held_out = load_parts(source, test_file, reading, quiet=output.silent, **how)

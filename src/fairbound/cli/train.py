@@ -81,7 +81,7 @@ def train(
         with together(processes):
             place, output = own_output(processes, Path(out), output, scratch)
             saved = Checkpoint(place, journal, output, processes)
-            check_source(source, folders=True)
+            check_source(source)
             share, file = held_out(test)
             from fairbound.studies import StudySettings
 
@@ -172,7 +172,7 @@ def frontier(
 
     refuse_launcher("frontier")
     saved = Checkpoint(Path(out), journal, output)
-    check_source(source, folders=True)
+    check_source(source)
     limit, grid = swept_limit(measure, bounds, choose)
     share, file = held_out(test)
     from fairbound.studies import StudySettings

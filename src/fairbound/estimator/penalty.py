@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+LEAST_SHARE = 0.01
+"""Share of the rows below which a group does not decide the penalty of a correction.  (Measured: docs/solver.md.)"""
+
 
 def prior_precisions(model: Any) -> Floats:
     """Return one number per parameter: 1 for a weight of a linear model, and for a weight of a network its fan-in.
@@ -46,7 +49,8 @@ def penalties(
 
     The automatic weight is 1 / n: mean loss + ½‖w‖²/n, times n, is the negative log-posterior of n rows if each
     coefficient is normal with standard deviation 1 a priori, as in scikit-learn's LogisticRegression.  A correction
-    must be reliable for the smallest group, so there n is the number of rows of that group.
+    must be reliable for the smallest group, so there n is the number of rows of that group; but at least 1% of all
+    rows, or a group of thirty rows would hold back the correction of all.
 
     Rows count by their weight.
     """
@@ -54,7 +58,8 @@ def penalties(
         return [L2(cells.row_weight / float(cells.totals.sum()), prior_precisions(model))]
     if base is None:
         return [L2(float(l2))] if l2 else []
-    weight = 1.0 / smallest_sample(constraints, cells) if l2 == "auto" else float(l2)
+    rows = float(cells.totals.sum()) / cells.row_weight
+    weight = 1.0 / max(smallest_sample(constraints, cells), LEAST_SHARE * rows) if l2 == "auto" else float(l2)
     if not weight:
         return [*base.held]
     return [L2(weight, correction_weights(model, n_inputs - base.n_others)), *base.held]

@@ -65,27 +65,11 @@ def frontier_picture(summary: Summary, chosen: int) -> Chart:
     return Chart(across, scale, series, rules, 640, 380, chosen=chosen, crowded=len(points) > CROWDED)
 
 
-class Step(NamedTuple):
-    """One iteration: the point before a step.  A value that a solver does not record is None."""
+Step = dict[str, Any]
+"""One iteration, the point before a step: what the solver records, its number and its state."""
 
-    step: int
-    phase: str | None
-    loss: float | None
-    error: float | None
-    accuracy: float | None
-    surrogate_violation: float | None
-    exact_violation: float | None
-    step_length: float | None
-    optimality: float | None
-    kept: bool | None
-    flags: tuple[str, ...]
-
-    @property
-    def state(self) -> str:
-        """The flags of the step, and whether the limits are kept."""
-        kept = {True: ["kept"], False: ["not kept"], None: []}[self.kept]
-        return ", ".join([*self.flags, *kept])
-
+RECORDED = ("phase", "loss", "error", "accuracy", "surrogate_violation", "exact_violation", "step_length")
+"""What a step may lack, besides its optimality; then it is None."""
 
 FLAGS = ("elastic", "locally_infeasible", "corrected")
 """The flags of a step."""
@@ -107,23 +91,25 @@ MOST_ROWS = 1000
 def steps(history: Sequence[Mapping[str, Any]], most: int = MOST_ROWS) -> list[Step]:
     """Return at most `most` iterations, evenly spaced, including the first and the last.
 
-    >>> [each.step for each in steps([{}] * 10, most=4)]
+    >>> [each["step"] for each in steps([{}] * 10, most=4)]
     [0, 3, 6, 9]
     """
     last = len(history) - 1
     places = range(len(history))
     chosen = places if len(history) <= most else [round(place * last / (most - 1)) for place in range(most)]
-    found = []
-    for place in chosen:
-        row = {**history[place], "step": place, "optimality": history[place].get("kkt_stationarity")}
-        row["flags"] = tuple(flag.replace("_", " ") for flag in FLAGS if row.get(flag))
-        found.append(Step(**{name: row.get(name) for name in Step._fields}))  # type: ignore[arg-type]  # see Step
-    return found
+    none = dict.fromkeys((*RECORDED, "kkt_stationarity"))
+    return [{**none, **history[place], "step": place, "state": _state(history[place])} for place in chosen]
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    """Return the flags of a step, and whether the limits are kept."""
+    flags = [flag.replace("_", " ") for flag in FLAGS if row.get(flag)]
+    return ", ".join([*flags, *{True: ["kept"], False: ["not kept"], None: []}[row.get("kept")]])
 
 
 def phases(history: Sequence[Step]) -> list[tuple[str, list[Step]]]:
     """Return the phases in order, each with its steps."""
-    return [(name or "", list(found)) for name, found in groupby(history, key=lambda each: each.phase)]
+    return [(name or "", list(found)) for name, found in groupby(history, key=lambda each: each["phase"])]
 
 
 def history_pictures(history: Sequence[Step]) -> dict[str, Chart]:
@@ -132,18 +118,18 @@ def history_pictures(history: Sequence[Step]) -> dict[str, Chart]:
     for title, lines in PANELS.items():
         series = []
         for place, (key, name) in enumerate(lines.items()):
-            values: list[float | None] = [getattr(each, key) for each in history]
+            values: list[float | None] = [each[key] for each in history]
             if key == "step_length":  # the last row of a solve has no step
                 values = [value or None for value in values]
             if title == "violation":
                 values = [None if value is None else max(value, LOWEST) for value in values]
             if any(value is not None for value in values):
-                at = [float(each.step) for each in history]
+                at = [float(each["step"]) for each in history]
                 series.append(Series(name=name, x=at, y=values, color=SERIES[place], dash=DASHES[place]))
         if series:
             drawn = [value for each in series for value in each.y]
             scale = Scale.around(drawn, title) if title == "loss" else Scale.powers(drawn, title)
-            ends = Scale.around([float(history[0].step), float(history[-1].step)], "iteration", ".0f", room=0.02)
+            ends = Scale.around([at[0], at[-1]], "iteration", ".0f", room=0.02)
             found[title] = Chart(ends, scale, series, width=640, height=230)
     return found
 

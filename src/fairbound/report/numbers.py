@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -162,40 +161,29 @@ def reproduction_lines(reproduction: Mapping[str, Any]) -> list[tuple[str, str]]
     return [(NAMES.get(key, str(key)), SPECIAL.get(key, _text)(reproduction[key])) for key in known + others]
 
 
-def _data(value: Any) -> str:
+def _data(value: Mapping[str, Any]) -> str:
     """Return the source of the rows, their number, and the checksum of the file."""
-    if not isinstance(value, Mapping) or not {"name", "rows"} <= set(value):
-        return _text(value)
-    others = {key: entry for key, entry in value.items() if key not in ("name", "rows", "sha256")}
-    said = [_text(value["name"]), f"{value['rows']:,} rows"]
-    said += [f"SHA-256 {value['sha256']}"] if value.get("sha256") else []
-    return ", ".join([*said, *([_text(others)] if others else [])])
+    checksum = f", SHA-256 {value['sha256']}" if value.get("sha256") else ""
+    return f"{value['name']}, {value['rows']:,} rows{checksum}"
 
 
-def _time(value: Any) -> str:
-    """Return a time in the form of ISO 8601 for readers; any other text as it is.
+def _time(value: str) -> str:
+    """Return a time in the form of ISO 8601 for readers.
 
-    >>> _time("2026-01-31T12:05:10+00:00"), _time("last week")
-    ('2026-01-31 12:05 UTC', 'last week')
+    >>> _time("2026-01-31T12:05:10+00:00")
+    '2026-01-31 12:05 UTC'
     """
-    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d)?\+00:00", str(value))
-    return f"{found[1]} {found[2]} UTC" if found else _text(value)
+    return f"{value[:16].replace('T', ' ')} UTC" if value.endswith("+00:00") else value
 
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(
-            f"{key} {f'{entry:,}' if isinstance(entry, int) else _text(entry)}" for key, entry in value.items()
-        )
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
-    return "not given" if value is None else str(value)
+        return ", ".join(f"{key} {_text(entry)}" for key, entry in value.items())
+    return ", ".join(map(_text, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _lock(value: Any) -> str:
+def _lock(value: Mapping[str, str]) -> str:
     """Return when the limits were written down, and their hash."""
-    if not isinstance(value, Mapping) or not {"written", "sha256"} <= set(value):
-        return _text(value)
     return f"{_time(value['written'])}, before training; SHA-256 {value['sha256']} (limits.lock)"
 
 

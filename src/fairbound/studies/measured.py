@@ -152,13 +152,14 @@ def summarize(
     LimitValue(value=1.0, kept=True)
     """
     constraints = as_constraints(limits)
-    _check(constraints, training, held_out, result)
     labels = [label for part in (training, held_out) if part is not None for label in np.asarray(part.y).tolist()]
     classes = tuple(dict.fromkeys(labels))
-    counting = Counting(constraints, confidence, groups, pos_label, classes, settle)
-    parts = {"training": counting.part("training", training)}
-    if held_out is not None:
-        parts["held_out"] = counting.part("held_out", held_out)
+    both = {"training": training, "held_out": held_out}
+    parts = {
+        name: CountedPart(rows, constraints, confidence, groups, pos_label, classes, settle)
+        for name, rows in both.items()
+        if rows is not None
+    }
     main = list(parts.values())[-1]
     names = tuple(map(as_text, main.tally.cells.classes))
     words = {as_text(label): name for label, name in (class_names or {}).items()}
@@ -190,25 +191,6 @@ def summarize(
     )
 
 
-def _check(
-    constraints: tuple[Constraint, ...], training: Decisions, held_out: Decisions | None, result: FitResult | None
-) -> None:
-    for limit in constraints:
-        if limit.bound is None:
-            raise ValueError(f"{limit.name} has bound=None, so it limits nothing: leave it out of the limits.")
-    if held_out is not None and (held_out.before is None) != (training.before is None):
-        raise ValueError("Decisions before are given for one part only: give them for both parts, or for neither.")
-    if result is None:
-        return
-    certified = 0 if result.certificate is None else len(result.certificate.limits)  # without floors
-    for name, stated in (("result", len(result.limits)), ("The certificate of result", certified)):
-        if stated > len(constraints) or (name == "result" and 0 < stated < len(constraints)):
-            raise ValueError(
-                f"{name} is about {stated} limits, but there are {len(constraints)}; give the result of a fit "
-                "under the same limits."
-            )
-
-
 def _facts(limit: Constraint, groupings: tuple[str, ...]) -> LimitFacts:
     measure = resolve_measure(limit.measure)
     lower, upper = limit.limits
@@ -232,52 +214,6 @@ def _valued(limit: Constraint, value: float | None) -> LimitValue:
     return LimitValue(value, None if value is None else limit.keeps(value))
 
 
-@dataclass(frozen=True)
-class Counting:
-    """How decisions are counted, the same for both parts and for every point of a frontier.
-
-    `classes` are those of both parts; one part need not have all of them.
-    """
-
-    limits: tuple[Constraint, ...]
-    confidence: float
-    groups: Combine
-    pos_label: Hashable | None
-    classes: tuple[Hashable, ...]
-    settle: Callable[[Cells], Cells] | None
-
-    def part(self, name: str, rows: Decisions) -> CountedPart:
-        """Count the decisions about one part."""
-        if rows.after is None:
-            raise ValueError(f"{name}: after is None; give the decisions of the model that the summary is about.")
-        tally = self._tally(rows)
-        measures = audited_measures(tally)
-        together = tally.compile_together([*measures, *self.limits])
-        systems = [together.select([len(measures) + position]) for position in range(len(self.limits))]
-        return CountedPart(self, rows, tally, together.select(range(len(measures))), systems)
-
-    def _tally(self, rows: Decisions) -> Tally:
-        """Count the decisions "after", with labels and groups as text."""
-        found = Tally.build(
-            rows.y,
-            rows.after,
-            rows.sensitive_features,
-            sample_weight=rows.sample_weight,
-            largest_weight=rows.largest_weight,
-            groups=self.groups,
-            pos_label=self.pos_label,
-            repeats=rows.repeats,
-            classes=self.classes,
-        )
-
-        def in_words(cells: Cells) -> Cells:
-            cells = cells if self.settle is None else self.settle(cells)
-            groupings = tuple(_in_words(each) for each in cells.groupings)
-            return replace(cells, classes=tuple(map(as_text, cells.classes)), groupings=groupings)
-
-        return replace(found, powers=tuple((in_words(cells), sums) for cells, sums in found.powers))
-
-
 def _in_words(grouping: Grouping) -> Grouping:
     """Return a grouping whose groups, and the strata of a factor, are text."""
     divided = grouping.divided if grouping.within else ()
@@ -285,19 +221,46 @@ def _in_words(grouping: Grouping) -> Grouping:
     return replace(grouping, groups=tuple(map(as_text, grouping.groups)), parts=parts)
 
 
-@dataclass(frozen=True, eq=False)
 class CountedPart:
     """One part of the rows.
 
     The rows are sorted into cells once, and measures and limits are compiled once; each model's decisions are counted
-    in them.
+    in them.  `classes` are those of all parts; one part need not have all of them.
     """
 
-    counting: Counting
-    rows: Decisions
-    tally: Tally
-    measures: ConstraintSystem
-    systems: list[ConstraintSystem]
+    def __init__(
+        self,
+        rows: Decisions,
+        limits: tuple[Constraint, ...],
+        confidence: float,
+        groups: Combine,
+        pos_label: Hashable | None,
+        classes: tuple[Hashable, ...],
+        settle: Callable[[Cells], Cells] | None,
+    ) -> None:
+        self.rows, self.limits, self.confidence = rows, limits, confidence
+        found = Tally.build(
+            rows.y,
+            rows.after,
+            rows.sensitive_features,
+            sample_weight=rows.sample_weight,
+            largest_weight=rows.largest_weight,
+            groups=groups,
+            pos_label=pos_label,
+            repeats=rows.repeats,
+            classes=classes,
+        )
+
+        def in_words(cells: Cells) -> Cells:
+            cells = cells if settle is None else settle(cells)
+            groupings = tuple(_in_words(each) for each in cells.groupings)
+            return replace(cells, classes=tuple(map(as_text, cells.classes)), groupings=groupings)
+
+        self.tally = replace(found, powers=tuple((in_words(cells), sums) for cells, sums in found.powers))
+        measures = audited_measures(self.tally)
+        together = self.tally.compile_together([*measures, *limits])
+        self.measures = together.select(range(len(measures)))
+        self.systems = [together.select([len(measures) + position]) for position in range(len(limits))]
 
     def groupings(self, place: int) -> tuple[str, ...]:
         """Return the groupings that a limit compares."""
@@ -305,7 +268,7 @@ class CountedPart:
 
     def summary(self, *, certified: bool = False) -> PartSummary:
         """Return accuracies, values of limits, and audits; `certified` says whether the limits are tested."""
-        rows, level = self.rows, self.counting.confidence
+        rows, level = self.rows, self.confidence
         before = None if rows.before is None else self.tally.with_decisions(rows.before)
         scores = None if rows.scores is None or self.tally.weighted else Scores(check_scores(rows.scores), "")
         audit = self._audit(self.tally, scores)
@@ -327,7 +290,7 @@ class CountedPart:
             None if before is None else self._audit(before),
             certify_tally(
                 self.tally,
-                self.counting.limits,
+                self.limits,
                 level,
                 weights_bounded=rows.largest_weight is not None,
                 systems=self.systems,
@@ -337,11 +300,11 @@ class CountedPart:
         )
 
     def _audit(self, tally: Tally, scores: Scores | None = None) -> Audit:
-        return audit_tally(tally, self.counting.confidence, system=self.measures, scores=scores)
+        return audit_tally(tally, self.confidence, system=self.measures, scores=scores)
 
     def point(self, limit: Constraint, prediction: Any) -> PointOnPart:
         """Return measure, accuracy and rates by group of one model under a bound of the first limit."""
-        tally, confidence = self.tally.with_decisions(prediction), self.counting.confidence
+        tally, confidence = self.tally.with_decisions(prediction), self.confidence
         system = replace(self.systems[0], constraints=(limit,))  # the compared groups do not depend on the bound
         accuracy, constant = overall_accuracy(tally, confidence)
         measure = resolve_measure(limit.measure)
@@ -385,18 +348,8 @@ def _points(
     limits: tuple[Constraint, ...], points: Sequence[SweptPoint], parts: Mapping[str, CountedPart]
 ) -> Iterator[PointSummary]:
     """Yield the points of a frontier: of the first limit, whose bounds vary."""
-    if not limits:
-        raise ValueError("frontier needs the limit whose bound varies; give it as the first of the limits.")
     limit = limits[0]
-    if limit.bound is None or isinstance(limit.bound, tuple):
-        raise ValueError(f"{limit}: a frontier varies a single bound; give a limit with one bound, the requested one.")
-    if not points:
-        raise ValueError("frontier has no points; leave it out, or give at least one.")
-    for position, each in enumerate(points):
-        if (each.held_out is None) != ("held_out" not in parts):
-            raise ValueError(
-                f"frontier point {position}: give held_out decisions if, and only if, the summary has held-out rows."
-            )
+    for each in points:
         here = limit.with_bound(float(each.point.bound))
         yield PointSummary(
             bound=float(each.point.bound),

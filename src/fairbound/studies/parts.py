@@ -86,30 +86,23 @@ class Part:
         return self.data.weight
 
 
-@dataclass(frozen=True)
-class Parts:
-    """All parts of a study."""
-
-    training: Part
-    calibration: Part | None
-    held_out: Part | None
-
-    @classmethod
-    def draw(cls, data: Dataset, settings: StudySettings, held_out: Dataset | None = None) -> Parts:
-        """Draw the parts; given held-out rows replace drawn ones."""
-        if data.n_rows < 2:
-            raise InputError("{name} has one row.", "Give more to train on and to hold out.", name=data.name)
-        # Both draws use the same numbers: one order of the rows is cut twice.
-        rest, calibration = data, None
-        if held_out is None and settings.test_size > 0:
-            rest, held_out = data.split(settings.test_size, random_state=settings.seed, scale=False)
-        if settings.confidence is not None:
-            rest, calibration = rest.split(CALIBRATION, random_state=settings.seed, scale=False)
-        return cls(
-            Part.of(rest, settings.limits),
-            None if calibration is None else Part.of(calibration, settings.limits),
-            None if held_out is None else Part.of(held_out, settings.limits),
-        )
+def study_parts(
+    data: Dataset, settings: StudySettings, held_out: Dataset | None = None
+) -> tuple[Part, Part | None, Part | None]:
+    """Return the rows for training, for calibration and held out; given held-out rows replace drawn ones."""
+    if data.n_rows < 2:
+        raise InputError("{name} has one row.", "Give more to train on and to hold out.", name=data.name)
+    # Both draws use the same numbers: one order of the rows is cut twice.
+    rest, calibration = data, None
+    if held_out is None and settings.test_size > 0:
+        rest, held_out = data.split(settings.test_size, random_state=settings.seed, scale=False)
+    if settings.confidence is not None:
+        rest, calibration = rest.split(CALIBRATION, random_state=settings.seed, scale=False)
+    return (
+        Part.of(rest, settings.limits),
+        None if calibration is None else Part.of(calibration, settings.limits),
+        None if held_out is None else Part.of(held_out, settings.limits),
+    )
 
 
 def is_known(data: Dataset) -> bool:

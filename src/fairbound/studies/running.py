@@ -28,7 +28,7 @@ from fairbound.studies.importance import explain
 from fairbound.studies.judged import scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.model_choice import choose_model
-from fairbound.studies.parts import Part, Parts, check_limits, with_sensitive
+from fairbound.studies.parts import Part, check_limits, study_parts, with_sensitive
 from fairbound.studies.reproduction import reproduction_of, study_lock
 from fairbound.studies.settings import Stage, StudySettings, make_base, named_stages, with_floors
 from fairbound.studies.summary import Summary
@@ -143,10 +143,9 @@ class Study:
             raise InputError("{confidence=} tests on rows of equal weight.", "Leave out {weight=} or {confidence=}.")
         if held_out is not None:
             held_out = with_sensitive(held_out, list(data.sensitive))
-        parts = Parts.draw(data, settings, held_out)
-        check_limits(parts.training, settings)
         self.data, self.settings = data, settings
-        self.training, self.calibration, self.held_out = parts.training, parts.calibration, parts.held_out
+        self.training, self.calibration, self.held_out = study_parts(data, settings, held_out)
+        check_limits(self.training, settings)
         self.limits, self.lock = settings.limits, study_lock(data, settings)
         self.command, self.name_of, self._warnings = command or settings.as_call(), name_of, list[str]()
         self._choice = list[str]()

@@ -237,7 +237,7 @@ class Continuation:
             self.multipliers = multipliers
 
     def _meet_limits(self, stage: Stage, width: float, mixture: float, warm: Solution | None) -> None:
-        """Solve on all rows and touch the limits; if that does not end at them, again at narrower bandwidths."""
+        """Solve on all rows and touch the limits; if no decisions keep them, again at narrower bandwidths."""
         for _ in range(RUNGS):
             solution = self.solve("exact", stage, width, mixture, warm=warm)
             if solution is None or not stage.problem.system.n_rows:
@@ -247,20 +247,22 @@ class Continuation:
             warm, width = solution, width / NARROWER
 
     def _touch_limits(self, stage: Stage, width: float, mixture: float, solution: Solution) -> bool:
-        """Move the bounds by the gap until decisions keep the limits with few rows to spare; return whether they do.
+        """Move the bounds by the gap until decisions keep the limits with few rows to spare; return if any keep them.
 
         A move takes one quadratic program, with the derivatives at the solution, and one pass that counts decisions.
+        The gap jumps by the rows near the threshold.  So once there is a point on either side of the limits, the line
+        between the last two is halved instead: it crosses the limits row by row.
         """
         start = stage.local(self.w)
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
         here = program.evaluate(start)
         self.evaluations += 1
-        metric = solution.hessian
         row = stage.problem.system.change_by_a_row
         few = SPARE_ROWS * row + SPARE_SHARE * np.sqrt(row)  # a group of n rows moves by 1/n with a row
+        step, active, spare = np.zeros_like(start), solution.multipliers != 0.0, np.full(len(row), 0.5)
+        inside: Array | None = None
+        outside: Array | None = None
         least = math.inf
-        gap, spare = np.zeros(len(row)), np.full(len(row), 0.5)
-        step, active, inside = np.zeros_like(start), solution.multipliers != 0.0, None
         share = stage.problem.system.quota
         for _ in range(self.effort.touches):
             if share is not None:
@@ -270,21 +272,22 @@ class Continuation:
             self.archive.offer(self.w, found)
             if found.exact_violation > least:  # of means, which have no bounds, the moves may diverge
                 self.w = stage.lift(start)
-                return False
+                return inside is not None
             least = math.inf if stage.problem.system.bounded else found.exact_violation
             room = np.minimum(found.exact - here.lower, here.upper - found.exact)
-            if found.kept and not bool((room[active] > few[active]).any()):
+            near, crossed = (room <= few)[active], inside is not None and outside is not None
+            if found.kept and (near.all() or (crossed and near.any())):
                 return True
-            # The gap jumps by the rows near the boundary.  Where it led from one side of a limit to the other, a mean
-            # of two does not go back and forth between them.
-            before, inside = inside, room >= 0.0
-            turned = np.zeros(len(row), dtype=bool) if before is None else inside != before
-            measured = found.exact - here.c - here.J.product(step)
-            gap = np.where(turned, 0.5 * (gap + measured), measured)
-            moved = solve_qp(here.g, metric, here.c + gap, here.J, *tightened(here.lower, here.upper, spare * row))
+            inside, outside = (step, outside) if found.kept else (inside, step)
+            if inside is not None and outside is not None:
+                step = 0.5 * (inside + outside)
+                continue
+            gap = found.exact - here.c - here.J.product(step)
+            bounds = tightened(here.lower, here.upper, spare * row)
+            moved = solve_qp(here.g, solution.hessian, here.c + gap, here.J, *bounds)
             step, active = moved.d, moved.y != 0.0
-            spare = np.where(inside, 0.5, 2.0 * spare + 0.5)
-        return False
+            spare = np.where(room >= 0.0, 0.5, 2.0 * spare + 0.5)
+        return inside is not None
 
     # Solves.
 
