@@ -38,7 +38,11 @@ def tables() -> dict[str, Rows]:
     inputs = pd.get_dummies(columns[["AGEP", "SCHL", "COW", "MAR", "RELP"]]).to_numpy(dtype=float)
     return {
         "wages by sex": (wages[kept].to_numpy(float), wages["wage"].to_numpy(float), wages["female"].to_numpy()),
-        "arrests by race": (arrests[known].to_numpy(float), arrests["narr86"].to_numpy(float), arrests["black"].to_numpy()),
+        "arrests by race": (
+            arrests[known].to_numpy(float),
+            arrests["narr86"].to_numpy(float),
+            arrests["black"].to_numpy(),
+        ),
         "hours by sex": (inputs, hours, np.asarray(census.sensitive["sex"])[drawn]),
     }
 
@@ -60,14 +64,16 @@ def curves(train: Rows, test: Rows) -> dict[str, list[tuple[float, float]]]:
         points = []
         for share in SHARES:
             model = ConstrainedRegressor(
-                f"mean_difference <= {share * own}", groups=groups, sensitive_columns=[X.shape[1]],
+                f"mean_difference <= {share * own}",
+                groups=groups,
+                sensitive_columns=[X.shape[1]],
                 training=Training(forecast=False),
             )
             model.fit(inputs[0], y)
             points.append(point(model.predict(inputs[1]), truth, other))
         return points
 
-    codes = [np.column_stack([rows, np.unique(each, return_inverse=True)[1]]) for rows, each in ((X, group), (there, other))]
+    codes = [np.column_stack([rows, each == other[0]]) for rows, each in ((X, group), (there, other))]
     found["fairbound"] = ours(Groups(), codes)
     found["fairbound with the group"] = ours(Groups(as_input=True), codes)
     worst = max(np.mean((free - y)[group == each] ** 2) for each in np.unique(group))
