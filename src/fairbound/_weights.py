@@ -1,18 +1,24 @@
-"""Check and scale the weights of rows.
+"""Check and scale the weights of rows, and add them up without rounding.
 
 Sums of weights, and of their squares in some intervals, must neither overflow nor underflow.  A common factor of all
 weights does not change a fit.  So a fit divides by a power of two, which changes no digit.
+
+Sums of decisions determine whether a limit is kept.  So they must not depend on the order of the rows, or on the number
+of processes that share them.  If all weights are equal, rows are counted.  Otherwise each weight is split into two
+parts, and each part is rounded to a grid on which float64 adds without rounding.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, bad_value
+from fairbound._sharing import gathered, total
 from fairbound._values import as_numbers
 
 Floats = NDArray[np.float64]
@@ -106,11 +112,80 @@ def check_magnitude(weights: Floats, name: str) -> Floats:
     return weights
 
 
-def scale_weights(weights: Floats) -> Floats:
-    """Return the weights times the power of two that brings the largest to at least 1 and below 2.
+def scale_weights(weights: Floats, processes: Any = None) -> Floats:
+    """Return the weights times the power of two that brings the largest of all processes to at least 1 and below 2.
 
     >>> scale_weights(np.array([3.0, 6.0]))
     array([0.75, 1.5 ])
     """
-    power = 1 - int(np.frexp(weights.max())[1])
+    power = 1 - int(np.frexp(max(gathered(weights.max(initial=0.0), processes)))[1])
     return np.ldexp(weights, power) if power else weights
+
+
+@dataclass(frozen=True)
+class WeightParts:
+    """Weights split into parts whose sums over all rows are exact, so that the order of addition does not matter.
+
+    Equal weights are counted: one part, 1 for every row.  Others have two parts.  Each part is a multiple of its step,
+    and all rows together have less than 2⁵³ steps, so float64 adds them without rounding.  The remainder beyond the
+    second part is less than 2⁻⁵² of the largest weight, for up to 100 million rows.
+
+    Attributes
+    ----------
+    unit : float
+        Factor on all sums: the weight of a row if all weights are equal, else 1.
+    steps : tuple of float
+        The step of each part; empty if all weights are equal.
+    total : float
+        The sum of all weights, divided by `unit`.
+    """
+
+    unit: float
+    steps: tuple[float, ...]
+    total: float
+
+    @classmethod
+    def build(cls, weights: Floats, processes: Any = None) -> WeightParts:
+        """Return the parts of the weights of all rows, also those of other processes."""
+        own = float(weights.min(initial=math.inf)), float(weights.max(initial=0.0)), len(weights)
+        least, largest, counts = zip(*gathered(own, processes), strict=True)
+        unit, count = max(largest), sum(counts)
+        if min(least) >= unit:
+            return cls(unit if count else 1.0, (), float(count))
+        blank = cls.of_size(unit, count)
+        sums = np.array([sum(float(part.sum()) for part in blank.split(weights))])
+        return replace(blank, total=float(total(sums, processes)[0]))
+
+    @classmethod
+    def of_size(cls, largest: float, count: int) -> WeightParts:
+        """Return the parts of `count` weights of which the largest is known; the total is not."""
+        # Adding `count` numbers needs log2(count) more bits than one number.  The sum must fit in 53 bits.
+        bits = 52 - math.ceil(math.log2(max(count, 2)))
+        first = 2.0 ** (math.frexp(largest)[1] - bits)
+        return cls(1.0, (first, first * 2.0**-bits), math.nan)
+
+    def __len__(self) -> int:
+        return max(len(self.steps), 1)
+
+    def scale(self, values: NDArray[Any], weights: Floats) -> NDArray[Any]:
+        """Return values (..., n, D) times the weights of their rows."""
+        return values * (weights.astype(values.dtype, copy=False)[:, None] if self.steps else self.unit)
+
+    def split(self, weights: Floats) -> list[Floats]:
+        """Return the parts of some weights."""
+        parts, rest = [], weights
+        for step in self.steps:
+            parts.append(np.round(rest / step) * step)
+            rest = rest - parts[-1]
+        return parts or [np.ones_like(weights)]
+
+    def sums(self, index: NDArray[np.int64], weights: Floats, values: NDArray[Any], size: int) -> Floats:
+        """Return the sums of values (n, O) times weights over `size` bins, (parts, size, O), for this process."""
+        split = self.split(weights) if self.steps else [None]
+        columns = np.asarray(values, dtype=np.float64).T
+        return np.stack(
+            [
+                np.stack([np.bincount(index, each if part is None else part * each, size) for each in columns], axis=1)
+                for part in split
+            ]
+        )

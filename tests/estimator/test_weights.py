@@ -12,7 +12,7 @@ from fairbound import audit, make_fairness_scorer
 from fairbound._weights import check_weights, scale_weights
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.fairness import Cells
-from fairbound.training.rows import MatrixRows
+from fairbound.training.rows import Rows
 
 X, Y, GROUP = toy(150)
 WEIGHTS = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 7.25], len(Y))
@@ -67,7 +67,7 @@ READERS = {
     "fit": lambda w: quick(LIMIT).fit(X, Y, sensitive_features=GROUP, sample_weight=w),
     "constraint": lambda w: quick(LIMIT).fit(X, Y, sensitive_features=GROUP, constraint_weight=w),
     "cells": lambda w: Cells.build(Y, GROUP, weights=w),
-    "rows": lambda w: MatrixRows.build(X, Cells.build(Y, GROUP), loss_weights=w),
+    "rows": lambda w: Rows.build(X, Cells.build(Y, GROUP), loss_weights=w),
     "encoder": lambda w: TableEncoder().fit(X, sample_weight=w),
     "audit": lambda w: audit(Y, Y, GROUP, sample_weight=w),
 }
@@ -113,5 +113,5 @@ def test_integers_beyond_a_double_are_refused():
 
 
 def test_training_takes_any_magnitude():
-    rows = MatrixRows.build(X, Cells.build(Y, GROUP), loss_weights=ONES * 1e307)
+    rows = Rows.build(X, Cells.build(Y, GROUP), loss_weights=ONES * 1e307)
     assert float(rows.loss_weights.sum()) == pytest.approx(1.0)

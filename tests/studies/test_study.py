@@ -223,8 +223,8 @@ def test_the_losses_of_the_choice_are_those_of_scikit_learn(data):
     from fairbound.studies.parts import Part
 
     rows = Part.of(data)
-    losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1")
     trial = fairbound.ConstrainedClassifier(base=Base(LogisticRegression(), cv=3, ensemble=True), random_state=0)
+    losses = unseen_losses(trial, rows.inputs, rows.y, None)
     scores = trial.fit(rows.inputs, rows.y).base_score_
     assert losses.mean() == pytest.approx(log_loss(rows.y, 1 / (1 + np.exp(-scores))), abs=1e-12)
 

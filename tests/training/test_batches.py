@@ -9,26 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairbound.fairness import Cells
-from fairbound.training import Batch, FullBatch, MatrixRows, StratifiedBatches
+from fairbound.training import Batch, FullBatch, Rows, StratifiedBatches
 
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def make_rows(counts: dict[tuple[str, int], int]) -> tuple[MatrixRows, Cells]:
+def make_rows(counts: dict[tuple[str, int], int]) -> tuple[Rows, Cells]:
     """Rows in random order, with so many of each (group, label)."""
     pairs = [pair for pair, count in counts.items() for _ in range(count)]
     order = np.random.default_rng(0).permutation(len(pairs))
     groups, labels = [pairs[i][0] for i in order], [pairs[i][1] for i in order]
     cells = Cells.build(labels, groups)
-    return MatrixRows.build(np.arange(len(pairs))[:, None].astype(float), cells), cells
+    return Rows.build(np.arange(len(pairs))[:, None].astype(float), cells), cells
 
 
 COUNTS = {("a", 0): 40, ("a", 1): 30, ("b", 0): 20, ("b", 1): 10}
 
 
-def counts_of(batch: MatrixRows, cells: Cells) -> list[int]:
+def counts_of(batch: Rows, cells: Cells) -> list[int]:
     return np.bincount(cells.index[batch.positions], minlength=cells.n_cells).tolist()
 
 

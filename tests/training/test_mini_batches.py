@@ -28,7 +28,7 @@ from fairbound.training import (
     tighten,
     train,
 )
-from fairbound.training.rows import MatrixRows, find_cells
+from fairbound.training.rows import Rows, find_cells
 
 EFFORT = Effort(epochs=6)
 
@@ -274,7 +274,7 @@ class TestALoopOverADataLoader:
         calls = []
         sys.setprofile(lambda frame, event, _: calls.append((frame.f_code.co_name, event)))
         try:
-            MatrixRows.from_batch(inputs, labels, groups, cells)
+            Rows.from_batch(inputs, labels, groups, cells)
         finally:
             sys.setprofile(None)
         assert len(calls) < 1000

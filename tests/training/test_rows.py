@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairbound.fairness import Cells
-from fairbound.training.rows import MatrixRows, as_matrix
+from fairbound.training.rows import Rows, as_matrix
 
 LABELS = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1]
 GROUPS = ["b", "a", "a", "b", "b", "a", None, "a", "b", "a", None, "b"]
@@ -24,9 +24,9 @@ def number_of_rows_as_inputs(n: int) -> np.ndarray:
     return np.stack([np.arange(n), np.arange(n) ** 2], axis=1).astype(float)
 
 
-def build(weights=None, loss_weights=None, labels=LABELS, groups=GROUPS) -> tuple[MatrixRows, Cells]:
+def build(weights=None, loss_weights=None, labels=LABELS, groups=GROUPS) -> tuple[Rows, Cells]:
     cells = Cells.build(labels, groups, weights=weights)
-    return MatrixRows.build(number_of_rows_as_inputs(len(labels)), cells, loss_weights=loss_weights), cells
+    return Rows.build(number_of_rows_as_inputs(len(labels)), cells, loss_weights=loss_weights), cells
 
 
 class TestBuild:
@@ -94,23 +94,23 @@ class TestBuild:
     )
     def test_inputs_of_many_kinds(self, convert, dtype):
         X = number_of_rows_as_inputs(12)
-        rows = MatrixRows.build(convert(X), Cells.build(LABELS, GROUPS), dtype=dtype)
+        rows = Rows.build(convert(X), Cells.build(LABELS, GROUPS), dtype=dtype)
         assert rows.X.dtype == dtype
         assert np.array_equal(rows.X, X.astype(dtype)[rows.positions])
 
     def test_read_only_arrays_give_no_warning(self):
         X, weights = number_of_rows_as_inputs(12), np.ones(12)
         X.flags.writeable = weights.flags.writeable = False
-        MatrixRows.build(X, Cells.build(LABELS, GROUPS), loss_weights=weights)
+        Rows.build(X, Cells.build(LABELS, GROUPS), loss_weights=weights)
 
     def test_tables(self):
         pandas = pytest.importorskip("pandas")
         table = pandas.DataFrame({"number": np.arange(12), "flag": np.arange(12) % 2 == 0})
-        rows = MatrixRows.build(table, Cells.build(LABELS, GROUPS))
+        rows = Rows.build(table, Cells.build(LABELS, GROUPS))
         assert np.array_equal(rows.X[:, 1], (rows.positions % 2 == 0).astype(np.float32))
 
     def test_images_keep_their_shape(self):
-        rows = MatrixRows.build(
+        rows = Rows.build(
             np.broadcast_to(np.arange(12.0).reshape(12, 1, 1, 1), (12, 3, 4, 4)), Cells.build(LABELS, GROUPS)
         )
         assert rows.X.shape == (12, 3, 4, 4)
@@ -132,7 +132,7 @@ class TestBadInput:
     )
     def test_inputs(self, X, message):
         with pytest.raises(ValueError, match=message):
-            MatrixRows.build(X, Cells.build(LABELS, GROUPS), dtype=np.float32)
+            Rows.build(X, Cells.build(LABELS, GROUPS), dtype=np.float32)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("convert", [lambda X: X, torch.from_numpy, lambda X: X.astype(object)])
@@ -140,7 +140,7 @@ class TestBadInput:
         X = number_of_rows_as_inputs(12)
         X[9, 1] = X[11, 0] = value
         with pytest.raises(ValueError, match=r"NaN or infinity.*row 9, column 1"):
-            MatrixRows.build(convert(X), Cells.build(LABELS, GROUPS))
+            Rows.build(convert(X), Cells.build(LABELS, GROUPS))
 
     @pytest.mark.parametrize(
         ("weights", "message"),
@@ -163,7 +163,7 @@ class TestBadInput:
             as_matrix([[1.0, np.nan]], None, np.float64)
 
 
-def sizes_of(rows: MatrixRows) -> np.ndarray:
+def sizes_of(rows: Rows) -> np.ndarray:
     return np.diff(rows.offsets)
 
 

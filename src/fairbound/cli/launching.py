@@ -39,14 +39,6 @@ def shared_run() -> Iterator[Processes | None]:
         dist.destroy_process_group()
 
 
-def refuse_launcher(command: str) -> None:
-    """Raise an error if a launcher has started several processes of a command that runs in one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ:
-        raise ValueError(
-            f"fairbound {command} runs in one process, but several were started; start it without torchrun."
-        )
-
-
 def own_output(processes: Processes | None, out: Path, output: Output, scratch: ExitStack) -> tuple[Path, Output]:
     """Return the folder and the output of this process; all but the first write to a temporary folder, silently."""
     if processes is None or not processes.rank:

@@ -166,22 +166,24 @@ def frontier(
           --require "selection_rate >= 0.2" --out frontier
     """
     from fairbound.cli.inputs import parse_memory
-    from fairbound.cli.launching import refuse_launcher
+    from fairbound.cli.launching import own_output, shared_run
     from fairbound.cli.output import check_source
     from fairbound.cli.studying import Checkpoint, exit_after, show_frontier, show_notes, write_study
 
-    refuse_launcher("frontier")
-    saved = Checkpoint(Path(out), journal, output)
-    check_source(source)
-    limit, grid = swept_limit(measure, bounds, choose)
-    share, file = held_out(test)
-    from fairbound.studies import StudySettings
+    with ExitStack() as scratch:
+        processes = scratch.enter_context(shared_run())
+        with together(processes):
+            place, output = own_output(processes, Path(out), output, scratch)
+            saved = Checkpoint(place, journal, output, processes)
+            check_source(source)
+            limit, grid = swept_limit(measure, bounds, choose)
+            share, file = held_out(test)
+            from fairbound.studies import StudySettings
 
-    settings = StudySettings.build(
-        [limit, *(require or ())], grid, **{**choices.get_params(deep=False), "test_size": share}
-    )
-    budget = parse_memory(memory)
-    study, found = write_study(source, Path(out), settings, reading, file, budget, saved, models=not no_models)
+            stated = {**choices.get_params(deep=False), "test_size": share}
+            settings = StudySettings.build([limit, *(require or ())], grid, **stated)
+            budget = parse_memory(memory)
+        study, found = write_study(source, Path(out), settings, reading, file, budget, saved, models=not no_models)
     output.text()
     show_frontier(output, study.summary)
     show_notes(output, study)

@@ -42,7 +42,7 @@ TRIED = (0.97, 0.75, 0.5, 0.25)
 
 
 def set_apart(
-    params: Parameters, data: Data, calibration_set: Any, read: Callable[[str, Any], Data]
+    params: Parameters, data: Data, calibration_set: Any, read: Callable[[str, Any], Data], processes: Any = None
 ) -> tuple[Data, Data | None]:
     """Return the rows to train on and, if `confidence` is set, the calibration rows.
 
@@ -54,23 +54,24 @@ def set_apart(
         Rows of the user; None holds back a share of the training rows.
     read : function of (name, tuple)
         Reads rows that come besides the training rows.
+    processes : Processes, optional
+        Those that share the rows.
     """
     if params.confidence is None:
         if calibration_set is not None:
             raise InputError("{calibration_set=} needs {confidence=}.", "Give both, or neither.")
         return data, None
     if calibration_set is None:
-        return hold_back(params, data)
+        return hold_back(params, data, processes)
     return data, read("calibration_set", calibration_set)
 
 
-def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
+def hold_back(params: Parameters, data: Data, processes: Any = None) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
     share = float(params.confidence.calibration_size)
-    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
-    columns = list((data.groups or {}).values())
+    columns, seed = list((data.groups or {}).values()), as_seed(params.random_state)
     try:
-        rows = draw_parts(codes, columns, share, as_seed(params.random_state), data.positions)
+        rows = draw_parts(data.y, columns, share, seed, data.first + data.positions, processes=processes)
     except ValueError as error:
         raise InputError(
             "{confidence.calibration_size=share} is the share of the rows to hold back, and {rows} rows are too few to "

@@ -37,6 +37,7 @@ from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.models import last_model
 from fairbound.estimator.parameters import (
     check_early_stopping,
+    check_shared,
     checked,
     present_processes,
     settled_seed,
@@ -45,7 +46,6 @@ from fairbound.estimator.quotas import best_rows
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
-from fairbound.estimator.shared import check_shared
 from fairbound.estimator.sources import from_source
 from fairbound.estimator.targets import read_labels, read_weights
 from fairbound.fairness import Constraint, decide, logit, probabilities
@@ -234,9 +234,9 @@ class ConstrainedClassifier(ClassifierMixin, FittedModel):
             return self
         with resumed(resume, present_processes(self)) as passes:
             params, inputs, data = self._read(passes, X, y, sensitive_features, sample_weight, given)
-            further = partial(read_further, params, inputs, data, sensitive_features)
+            further = partial(read_further, params, inputs, data, sensitive_features, passes.processes)
             validation = None if eval_set is None else further("eval_set", eval_set)
-            data, calibration = set_apart(params, data, calibration_set, further)
+            data, calibration = set_apart(params, data, calibration_set, further, passes.processes)
             encoder, model = last_model(params, inputs, data) if params.training.warm_start else (None, None)
             fitting = Fitting(params, data, passes, encoder, model)
             result = fitting.run(validation, calibration)
@@ -267,10 +267,10 @@ class ConstrainedClassifier(ClassifierMixin, FittedModel):
             check_early_stopping(params, given.get("eval_set"))
             inputs = read_inputs(X)
             weight, score = given["constraint_weight"], given["base_score"]
-            data = read_data(params, inputs, y, sensitive_features, sample_weight, weight, score)
+            data = read_data(params, inputs, y, sensitive_features, sample_weight, weight, score, scale=False)
             if passes.processes is not None:
-                check_shared(params, data, given)
-        return params, inputs, data
+                check_shared(params)
+        return params, inputs, data.agreed(inputs.n_rows, passes.processes)
 
     def _adopt(self, inputs: Inputs, data: Data, fitting: Fitting, result: FitResult) -> Self:
         """Set the fitted attributes."""

@@ -20,7 +20,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound._errors import InputError, Message
+from fairbound._errors import InputError, Message, together
+from fairbound._sharing import gathered
 from fairbound.estimator.base import BaseModel, fit_base
 from fairbound.estimator.base_columns import Columns, RawColumns, choose_columns
 from fairbound.estimator.base_kinds import base_name, gives_probabilities, is_a, named_base, warn_of_unused_weights
@@ -82,7 +83,7 @@ class FittedBase:
 
 
 def cross_fit(
-    params: Parameters, data: Data, cells: Cells, encoder: Any, seed: int, stacklevel: int
+    params: Parameters, data: Data, cells: Cells, encoder: Any, seed: int, stacklevel: int, processes: Any = None
 ) -> tuple[Floats, FittedBase, CrossFitting | None]:
     """Return the scores of the training rows, the base for new rows, and the folds, if any.
 
@@ -99,6 +100,8 @@ def cross_fit(
         The seed of the folds.
     stacklevel : int
         The stack level of warnings.
+    processes : Processes, optional
+        All have the same rows, and share the folds.
     """
     base = params.base.classifier
     classes = cells.classes if cells.n_labels > 1 else ()  # a regression has none
@@ -116,7 +119,11 @@ def cross_fit(
         warn_of_unused_weights(base, data.base_weights, stacklevel + 1)
         folds = make_folds(params.base.cv, data, cells, seed)
         work = CrossFitting(
-            base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.base.ensemble)
+            base,
+            _Table(choose_columns(params, data, encoder), data),
+            folds,
+            bool(params.base.ensemble),
+            processes=processes,
         )
         outputs, models = work.outputs(data.y, classes)
         work = replace(work, probabilities=gives_probabilities(models[0].estimator))
@@ -129,13 +136,17 @@ def cross_fit(
 
 @dataclass(frozen=True, eq=False)
 class CrossFitting:
-    """A base, the rows in its form, the folds, and whether its fitted copies give probabilities."""
+    """A base, the rows in its form, the folds, and whether its fitted copies give probabilities.
+
+    Several `processes` that have the same rows take the folds in turn.
+    """
 
     base: Any
     table: _Table
     folds: Folds
     ensemble: bool
     probabilities: bool = False
+    processes: Any = None
 
     def outputs(
         self, y: NDArray[Any], classes: Sequence[Hashable], usable: NDArray[np.bool_] | None = None
@@ -151,18 +162,27 @@ class CrossFitting:
         usable : array of shape (n,), optional
             The rows to train on.  All rows are scored.
         """
+        every, count = np.arange(len(y)), len(self.folds)
+        tasks = [
+            (train, test, f"all rows but those of fold {place} of {count}")
+            for place, (train, test) in enumerate(self.folds, start=1)
+        ]
+        tasks += [] if self.ensemble else [(every, every[:0], "all rows")]
+        rank, processes = (0, 1) if self.processes is None else (self.processes.rank, self.processes.count)
+        found: dict[int, tuple[BaseModel, Floats]] = {}
+        with together(self.processes):
+            for place, (train, test, where) in enumerate(tasks):
+                if place % processes != rank:
+                    continue
+                model = self.table.fit(self.base, y, train if usable is None else train[usable[train]], where)
+                scored = model.outputs(self.table.rows(model.columns, test), classes) if len(test) else np.zeros(0)
+                found[place] = model, scored
+        for each in gathered(found, self.processes):
+            found |= each
         outputs = np.full((len(y), 1 if len(classes) <= 2 else len(classes)), np.nan)
-        models = []
-        for fold, (train, test) in enumerate(self.folds):
-            learnt = train if usable is None else train[usable[train]]
-            where = f"all rows but those of fold {fold + 1} of {len(self.folds)}"
-            model = self.table.fit(self.base, y, learnt, where)
-            outputs[test] = model.outputs(self.table.rows(model.columns, test), classes)
-            models.append(model)
-        if not self.ensemble:
-            every = np.arange(len(y)) if usable is None else np.flatnonzero(usable)
-            models = [self.table.fit(self.base, y, every, "all rows")]
-        return outputs, tuple(models)
+        for place, (_, test) in enumerate(self.folds):
+            outputs[test] = found[place][1]
+        return outputs, tuple(found[place][0] for place in range(0 if self.ensemble else count, len(tasks)))
 
 
 class _Table:

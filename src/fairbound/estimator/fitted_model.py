@@ -101,7 +101,10 @@ class FittedModel(NamedParameters):
         check_is_fitted(self)
         found = coefficients(self.model_)
         if found is None:
-            raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=()).")
+            raise AttributeError(
+                f"{type(self).__name__} has coefficients only if it is linear (hidden=()). A network is no "
+                "sum over columns; shap.Explainer(clf.decision_function, rows) estimates shares of its score."
+            )
         return found
 
     def settle_groups(self, cells: Cells) -> Cells:

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 
 from fairbound._errors import argument, together, two_classes_only
 from fairbound._journal import digest
+from fairbound._sharing import gathered
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
@@ -37,7 +38,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
-from fairbound.estimator.monotone import check_slope
+from fairbound.estimator.monotone import as_weights, check_slope, signs_asked
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
 from fairbound.estimator.penalty import penalties
@@ -46,13 +47,12 @@ from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
 from fairbound.estimator.scores import fit_scores, moved_columns
-from fairbound.estimator.shared import NO_FORECAST, joined_classes, shared_rows, with_cells
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook
 from fairbound.estimator.watched import Watched, count_labels, validation_loss, watched_columns
 from fairbound.evaluation import Forecast, Tally
-from fairbound.fairness import Constraint, decide, decision_indicators
+from fairbound.fairness import Cells, Constraint, decide, decision_indicators
 from fairbound.training import (
     Assessment,
     Effort,
@@ -82,8 +82,15 @@ class Fitting:
     def __init__(self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, model: Any = None) -> None:
         self.params, self.passes, self.threshold = params, passes, float(params.threshold)
         processes = passes.processes
-        data, cells, own = with_cells(params, data, processes)
-        self.data, self.classes = data, joined_classes(data, processes)
+        self.data, self.classes = data, np.unique(np.concatenate(gathered(np.unique(data.y), processes)))
+        cells = Cells.build(
+            data.y,
+            data.groups,
+            weights=data.cell_weights,
+            groups=params.groups.combine,
+            pos_label=params.pos_label,
+            processes=processes,
+        )
         self.constraints = params.constraints
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
@@ -96,9 +103,7 @@ class Fitting:
                     cells, self.constraints, params.groups.small, params.groups.min_size
                 )
         self.cells = cells
-        self.own = cells if own is None else replace(own, groupings=cells.groupings)
-        seed = int(check_random_state(params.random_state).randint(2**31 - 1))
-        seed = seed if processes is None else processes.gather(seed)[0]
+        seed = gathered(int(check_random_state(params.random_state).randint(2**31 - 1)), processes)[0]
         self.encoder = encoder if model is not None else fitted_encoder(params, data, processes)
         with together(processes):
             self.Z: Any = encode(self.encoder, data.inputs)
@@ -108,15 +113,14 @@ class Fitting:
         self.data = data if cells.division is None else data.divide(cells.division)
         self.objective = Objective.of(params.objective)
         self.objective.check(cells.n_labels, params.loss.class_weight)
-        self.loss_weights, self.stakes = self._weighed(self.own.labels, self.data, passes.sum)
+        self.loss_weights, self.stakes = self._weighed(cells.labels, self.data)
         if self.stakes is not None:
-            self.own = replace(self.own, targets=self.stakes.targets)
-            self.cells = self.own if own is None else self.cells
+            self.cells = replace(self.cells, targets=self.stakes.targets)
         self.quota = quota_of(params.select, self.cells)
         if self.base is not None:
             if params.base.correction == "best" and self.base.posteriors:
                 given = self.cells, self.constraints, self.loss_weights, self.quota
-                self.base = choose_form(params, self.base, self.Z, *given)
+                self.base = choose_form(params, self.base, self.Z, *given, passes=passes)
             self.Z = self.base.join(self.Z)
             self.input_names = self.base.names(self.input_names, cells.classes)
         if cells.division is not None:
@@ -130,18 +134,20 @@ class Fitting:
             else first_model(
                 params.module,
                 params.hidden,
-                shape=(len(cells), self.n_inputs),
+                shape=(int(cells.sizes.sum()), self.n_inputs),
                 n_labels=cells.n_labels,
                 seed=seed,
                 generator=self.generator,
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
+        signs = signs_asked(params, cells.n_labels, self.encoder, data.inputs) if self.base is None else self.base.signs
+        if signs:
+            self.model.keep_signs(as_weights(signs, self.n_inputs, self.base))
         self.Z = model_inputs(self.model, self.Z)
         self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
         if processes is not None:
             use_double(self.model)  # in single precision the sums would depend on how the rows are divided
-            self.rows = {"X": shared_rows(self.Z, cells, self.own, self.loss_weights, processes)}
         if self.base is not None and not len(params.hidden) and self._stays:
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
@@ -150,14 +156,14 @@ class Fitting:
         self._add_floors()
         self._add_quota()
 
-    def _weighed(self, labels: NDArray[np.int64], rows: Data, add: Any) -> tuple[Floats, Stakes | None]:
-        """Return the weights of rows in the loss, and what they have at stake; `add` sums over all processes."""
+    def _weighed(self, labels: NDArray[np.int64], rows: Data) -> tuple[Floats, Stakes | None]:
+        """Return the weights of rows in the loss, and what they have at stake."""
         weighting, weights = self.params.loss.class_weight, rows.loss_weights
         if weighting is not None:
             weights = weights * class_weights(weighting, self.cells)[labels]
         if not self.objective.has_stakes:
             return weights, None
-        stakes = self.objective.stakes(labels, weights, rows.gains, self.cells.n_labels, add)
+        stakes = self.objective.stakes(labels, weights, rows.gains, self.cells.n_labels, self.cells.total)
         return stakes.weights, stakes
 
     def _add_quota(self) -> None:
@@ -165,7 +171,7 @@ class Fitting:
         if self.quota is not None:
             free = self._pose(())
             fit(free, **self.rows, effort=self._effort(), generator=self.generator)
-            self.threshold = probability_at(free, self.rows["X"], self.quota.share)
+            self.threshold = probability_at(free, free.rows(self.Z), self.quota.share)
             self.constraints += (self.quota,)
             self.problem = self._pose(self.constraints)
 
@@ -210,9 +216,9 @@ class Fitting:
             self.passes.others = digest(watched.inputs, cells.index, cells.weights, validation.loss_weights)
             if self.params.training.early_stopping:
                 labels = cells.of_rows(cells.labels)
-                weights, stakes = self._weighed(labels, validation, np.asarray)
+                weights, stakes = self._weighed(labels, validation)
                 targets = labels if stakes is None else stakes.targets
-                judge = partial(validation_loss, self.problem, watched.inputs, targets, weights)
+                judge = partial(validation_loss, self.problem, watched.inputs, targets, weights, cells.total)
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
             "objective": self.objective.of_training,
@@ -240,9 +246,7 @@ class Fitting:
         if choice is not None:
             record = with_certificate(record, choice)
         forecast = None
-        if self.passes.processes is not None:
-            forecast = Forecast(reason=NO_FORECAST) if self.constraints else None
-        elif self.params.training.forecast:
+        if self.params.training.forecast:
             forecast = outlook.forecast(result) if calibrated is None else calibrated()
         record = replace(record, forecast=forecast, margin=outlook.margin)
         facts.warn(record, stacklevel=4)
@@ -274,8 +278,6 @@ class Fitting:
         return found
 
     def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:
-        if self.passes.processes is not None:
-            return [Forecast(reason=NO_FORECAST)] * len(points)
         if not self.params.training.forecast:
             return [None] * len(points)
         asked = len(self.params.constraints)
@@ -358,6 +360,7 @@ class Fitting:
             combine=self.params.groups.combine,
             pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
             small=self.small,
+            processes=self.passes.processes,
         )
 
     def _confirm(self, result: TrainingResult) -> tuple[Assessment, list[str]]:
@@ -369,23 +372,24 @@ class Fitting:
 
     def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
-        weights, right, add = self.data.loss_weights, decisions == self.own.labels, self.passes.sum
+        cells, weights, right = self.cells, self.data.loss_weights, decisions == self.cells.labels
         if self._weighs_classes:
-            of_classes = add(np.bincount(self.own.labels, weights, self.cells.n_labels))
+            of_classes = cells.total(np.bincount(cells.labels, weights, cells.n_labels))
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
-        accurate, total = add(np.array([weights[right].sum(), weights.sum()])).tolist()
         if assessment.exact_sums is not None:
-            given = self._outputs()[0], self.own.labels, self.problem.loss
-            assessment = replace(assessment, exact_sums=add(assessment.system.sums_of(*given)))
+            given = self._outputs()[0], cells.labels, self.problem.loss
+            assessment = replace(assessment, exact_sums=assessment.system.sums_of(*given))
         return replace(
             assessment,
-            accuracy=accurate / total,
-            counts=add(self.own.sums(decision_indicators(decisions, self.cells.outcomes))),
+            accuracy=cells.share(right, weights),
+            counts=cells.sums(decision_indicators(decisions, cells.outcomes)),
         )
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
-        decided = self.passes.sum(count_rows(self.own.of_rows(self.decisions()), self.cells.n_labels))
-        labelled = count_rows(self.cells.of_rows(self.cells.labels), self.cells.n_labels, self.cells.counts)
+        cells = self.cells
+        decided, labelled = (
+            cells.total(count_rows(cells.of_rows(each), cells.n_labels)) for each in (self.decisions(), cells.labels)
+        )
         free = None if result.free is None else result.free.counts
         return FitFacts(
             constraints=self.constraints,
@@ -409,7 +413,7 @@ class Fitting:
     ) -> FitResult:
         measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
         functions = assessment.system.functions(self.problem.loss)
-        surrogates, gaps = map(self.passes.sum, gap_sums(functions, self.own, self._outputs()[0]))
+        surrogates, gaps = gap_sums(functions, self.cells, self._outputs()[0])
         return FitResult(
             **result.facts(),
             message=message,
@@ -434,6 +438,6 @@ class Fitting:
         """Compare the decisions with those of the base alone."""
         assert self.base is not None
         alone = self.cells.of_entries(decide(self.base.training, self.problem.threshold))
-        moved = self.data.loss_weights * (alone != self.decisions())
-        columns = moved_columns(self.model, self.Z, self.base, self.input_names, self.encoder)
-        return self.base.result(self._count(assessment, alone), moved.sum() / self.data.loss_weights.sum(), columns)
+        moved = self.cells.share(alone != self.decisions(), self.data.loss_weights)
+        columns = moved_columns(self.model, self.Z, self.base, self.input_names, self.encoder, self.cells.processes)
+        return self.base.result(self._count(assessment, alone), moved, columns)

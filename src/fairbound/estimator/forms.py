@@ -25,7 +25,7 @@ from fairbound.estimator.models import starting_linear
 from fairbound.estimator.penalty import penalties
 from fairbound.estimator.unseen import Outlook
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, Quota, decide, decision_indicators
-from fairbound.training import TrainingProblem, probability_at
+from fairbound.training import Passes, TrainingProblem, probability_at
 
 if TYPE_CHECKING:
     from fairbound.estimator.parameters import Parameters
@@ -45,6 +45,8 @@ def choose_form(
     constraints: Sequence[Constraint],
     weights: Floats,
     quota: Quota | None = None,
+    *,
+    passes: Passes,
 ) -> BaseScores:
     """Return the base with the inputs that do best on rows left out, and with the record of all forms.
 
@@ -61,6 +63,7 @@ def choose_form(
         The weights of the rows in the loss; with an objective, their stakes.
     quota : Quota, optional
         Sets the threshold.
+    passes : Passes
     """
     effort = replace(led_by_error(params.training), epochs=0)
     n_scores, threshold = base.training.shape[1], float(params.threshold)
@@ -70,7 +73,8 @@ def choose_form(
         inputs = each.join(Z)
         model = starting_linear(inputs.shape[1], cells.n_labels, n_scores)
         penalty = penalties(params.loss.l2, model, inputs.shape[1], each, constraints, cells)
-        posed = partial(TrainingProblem, model, params.loss.function, constraints, cells, regularizers=penalty)
+        shared: dict[str, Any] = {"regularizers": penalty, "passes": passes}
+        posed = partial(TrainingProblem, model, params.loss.function, constraints, cells, **shared)
         problem, limits = posed(threshold=threshold), tuple(constraints)
         if quota is not None:  # the model is still the base alone
             problem = posed(threshold=probability_at(problem, inputs, quota.share))
@@ -89,7 +93,8 @@ def choose_form(
     best = int(np.argmax([each.value for each in records]))
     for place, record in enumerate(records):
         differs = rights[best].astype(float) - rights[place]
-        error = float(np.sqrt(np.average(differs**2, weights=weights) / len(weights)))
+        squares, weight, rows = cells.total(np.array([weights @ differs**2, weights.sum(), len(weights)])).tolist()
+        error = float(np.sqrt(squares / weight / rows))
         if record.value >= records[best].value - error:
             return replace(forms[place], forms=tuple(records))
     raise AssertionError("the best form is within its own standard error")
@@ -110,5 +115,4 @@ def _judge(
     smoothed = np.zeros((len(system.surrogates), len(counts), len(cells.outcomes)))  # only decisions are compared
     found = system.judge(smoothed, counts)
     excess = np.maximum(found.exact - system.upper, system.lower - found.exact)
-    right = decided == targets
-    return _Judged(float(np.average(right, weights=weights)), float(excess.max()), tuple(found.measured))
+    return _Judged(cells.share(decided == targets, weights), float(excess.max()), tuple(found.measured))

@@ -137,8 +137,7 @@ def smallest_sample(constraints: Sequence[Constraint], cells: Cells) -> float:
     (Σw)² / Σw².  Samples without rows do not count, since their rates are undefined.  Without limits it is the
     number of all rows.
     """
-    index, weights = np.asarray(cells.index), np.asarray(cells.weights)
-    sums = [np.bincount(index, weights**power, cells.n_cells).reshape(-1, cells.n_labels) for power in (1, 2)]
+    sums = [cells.weighing(cells.weights**power).totals.reshape(-1, cells.n_labels) for power in (1, 2)]
     sizes: list[float] = []
     for grouping in cells.groupings:
         concerned = [each for each in constraints if concerns(each, grouping)]

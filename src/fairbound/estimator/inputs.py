@@ -30,6 +30,7 @@ from sklearn.utils import check_array
 
 from fairbound._errors import InputError, InputTypeError
 from fairbound._mapped import map_array
+from fairbound._sharing import gathered
 from fairbound._values import as_objects, as_values, has_infinity, with_gaps
 from fairbound._words import did_you_mean, listed
 from fairbound.data import Dataset, as_word, is_missing
@@ -289,6 +290,17 @@ class Inputs:
             chosen = range(self.n_rows)[rows]
             return Inputs(part, self.names, len(chosen), self.n_columns, first=self.first + chosen.start)
         return Inputs(part, self.names, len(rows), self.n_columns, folder=self.folder)
+
+    def joined(self, processes: Any) -> Inputs:
+        """Return the rows of all processes, in memory."""
+        if processes is None:
+            return self
+        parts = gathered(self.native, processes)
+        if self._is_table:
+            whole = nw.concat([nw.from_native(part, eager_only=True) for part in parts]).to_native()
+        else:
+            whole = sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
+        return Inputs(whole, self.names, whole.shape[0], self.n_columns)
 
     def without(self, positions: Sequence[int]) -> Inputs:
         """Return the inputs without some of the columns."""

@@ -139,6 +139,15 @@ def stated_probability(margin: float | str | None) -> float | None:
     return AUTO if margin == "auto" else None if margin is None else float(margin)
 
 
+def check_shared(params: Parameters) -> None:
+    """Raise an error for an encoder that cannot learn from the rows of several processes."""
+    if not (params.encoder is None or type(params.encoder).__name__ in ("str", "TableEncoder")):
+        raise InputError(
+            "{encoder=} needs all rows in one process, but several processes share this fit.",
+            "Leave it out, or fit in one process with {training.distributed='off'}.",
+        )
+
+
 def class_weights(stated: Any, cells: Cells) -> NDArray[np.float64]:
     """Return the weight of each class in the loss, an array of shape (classes,)."""
     classes = list(cells.classes)
@@ -147,9 +156,8 @@ def class_weights(stated: Any, cells: Cells) -> NDArray[np.float64]:
     if isinstance(stated, Mapping):
         _check_class_weights(stated, classes)
         return np.array([float(stated.get(each, 1.0)) for each in classes])
-    # "balanced", as in scikit-learn; an entry may stand for several rows.
-    counts = None if cells.counts is None else np.asarray(cells.counts)
-    rows = np.bincount(cells.of_rows(np.asarray(cells.labels)), counts, minlength=len(classes))
+    # "balanced", as in scikit-learn.
+    rows = cells.total(np.bincount(cells.of_rows(np.asarray(cells.labels)), minlength=len(classes)))
     found: NDArray[np.float64] = rows.sum() / (len(classes) * rows)
     return found
 

@@ -48,6 +48,11 @@ class LimitResult:
     gap: float | None = None
     gap_bound: float | None = None
 
+    def __str__(self) -> str:
+        there = "" if self.eval_reached is None else f", {self.eval_reached:.4f} on the validation rows"
+        price = "" if self.price is None else f", price {self.price:.4f}"
+        return f"{self.limit}: {self.reached:.4f}, {'kept' if self.kept else 'not kept'}{there}{price}"
+
     def __post_init__(self) -> None:
         for name in ("reached", "surrogate"):
             if math.isnan(getattr(self, name)):  # JSON has no infinities

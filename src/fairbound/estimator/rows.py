@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
-from fairbound._errors import InputError, Message, argument
+from fairbound._errors import InputError, Message, argument, together
+from fairbound._sharing import gathered, joined, rows_before
 from fairbound._weights import scale_weights
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups, name_missing, read_groups
@@ -31,7 +32,7 @@ class Data:
 
     `base_weights` are the sample weights as given, because a base may depend on their unit.  `positions` are the row
     numbers in X, of which some rows may have been removed.  `gains` are those of both decisions, (n, 2), if
-    the objective is a profit.
+    the objective is a profit.  `first` is the number of rows of X in the processes before this one.
     """
 
     inputs: Inputs
@@ -45,6 +46,7 @@ class Data:
     positions: NDArray[np.intp]
     base_score: Floats | None = None
     gains: Floats | None = None
+    first: int = 0
 
     def take(self, rows: NDArray[np.intp]) -> Data:
         """Return some of the rows."""
@@ -61,6 +63,7 @@ class Data:
             self.positions[rows],
             None if self.base_score is None else self.base_score[rows],
             None if self.gains is None else self.gains[rows],
+            self.first,
         )
 
     def divide(self, division: Division) -> Data:
@@ -68,6 +71,46 @@ class Data:
         entries = self.take(division.rows)
         loss, limits = (each * division.shares for each in (entries.loss_weights, entries.cell_weights))
         return replace(entries, loss_weights=loss, cell_weights=limits)
+
+    def agreed(self, n_rows: int, processes: Any) -> Data:
+        """Return the rows as all processes see them: weights scaled by the heaviest row of all, groups in one order.
+
+        `n_rows` is the number of rows of X in this process.
+        """
+        given = gathered([*(self.groups or {})], processes)
+        for rank, names in enumerate(given):
+            if sorted(names) != sorted(given[0]):
+                raise InputError(
+                    "Process {rank} has groups of {theirs}, process 0 of {first}.",
+                    "Give all processes the same sensitive columns.",
+                    rank=rank,
+                    theirs=", ".join(names) or "no column",
+                    first=", ".join(given[0]) or "no column",
+                )
+        return replace(
+            self,
+            groups=self.groups and {name: self.groups[name] for name in given[0]},
+            loss_weights=scale_weights(self.loss_weights, processes),
+            cell_weights=scale_weights(self.cell_weights, processes),
+            first=rows_before(n_rows, processes),
+        )
+
+    def joined(self, processes: Any) -> Data:
+        """Return the rows of all processes, for what needs them in one."""
+        if processes is None:
+            return self
+        weights = (self.base_weights, self.loss_weights, self.cell_weights)
+        y, base, loss, limits = (joined(each, processes) for each in (self.y, *weights))
+        return replace(
+            self,
+            inputs=self.inputs.joined(processes),
+            y=y,
+            groups=None,
+            base_weights=base,
+            loss_weights=loss,
+            cell_weights=limits,
+            positions=joined(self.first + self.positions, processes),
+        )
 
 
 def read_data(
@@ -80,10 +123,12 @@ def read_data(
     base_score: Any = None,
     *,
     further: bool = False,
+    scale: bool = True,
 ) -> Data:
     """Read the rows of a fit; remove those that count neither in the loss nor in a limit.
 
-    With `further`, the rows are not trained on, so they need no gains, unless early stopping judges by them.
+    With `further`, the rows are not trained on, so they need no gains, unless early stopping judges by them.  Without
+    `scale`, weights are as given (`Data.agreed`).
     """
     name = type(params).__name__
     labels = (read_numbers if is_regressor(params) else read_labels)(y, inputs.n_rows, name)
@@ -99,12 +144,12 @@ def read_data(
             name=name,
         )
     base_weights = read_weights(sample_weight, inputs.n_rows, "sample_weight", scale=False)
-    loss_weights = scale_weights(base_weights)
+    loss_weights = scale_weights(base_weights) if scale else base_weights
     stated = params.groups.weight if constraint_weight is None else constraint_weight
     if isinstance(stated, str):
         cell_weights = loss_weights if stated == "same" else np.ones(inputs.n_rows)
     else:
-        cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
+        cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight", scale=scale)
     objective = Objective.of(params.objective)
     before = places_before(params.constraints, inputs)
     left = tuple(dict.fromkeys((*(() if params.groups.as_input else columns), *objective.places(inputs), *before)))
@@ -151,12 +196,26 @@ def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]
 
 
 def read_further(
-    params: Parameters, inputs: Inputs, training: Data, sensitive_features: Any, name: str, rows: Any
+    params: Parameters, inputs: Inputs, training: Data, sensitive_features: Any, processes: Any, name: str, rows: Any
 ) -> Data:
     """Read rows that are not trained on, given as (X, y) or (X, y, groups) under a name such as "eval_set".
 
-    If the training rows have base scores, these rows need them, too: (X, y, groups, base_score).
+    If the training rows have base scores, these rows need them, too: (X, y, groups, base_score).  Each of several
+    processes has its own such rows.
     """
+    with together(processes):
+        data = _read_further(params, inputs, training, sensitive_features, name, rows)
+    known: dict[str, set[Any]] = {}
+    own = {column: {*known_groups(values)} for column, values in (training.groups or {}).items()}
+    for theirs in gathered(own, processes):
+        known = {column: known.get(column, set()) | values for column, values in theirs.items()}
+    with together(processes):
+        return replace(data, groups=_coded_alike(name, data.groups, known or None))
+
+
+def _read_further(
+    params: Parameters, inputs: Inputs, training: Data, sensitive_features: Any, name: str, rows: Any
+) -> Data:
     if training.base_score is not None and params.base.classifier is None:
         if not isinstance(rows, list | tuple) or len(rows) != 4:
             raise ValueError(f"{name} must be a tuple (X, y, groups, base_score), since fit has base_score=.")
@@ -171,12 +230,11 @@ def read_further(
     if groups is None and not training.group_columns and need_groups(params.constraints):
         raise ValueError(f"{name} needs groups, too: give {name}=(X, y, groups).")
     scores = rows[3] if len(rows) > 3 else None
-    data = read_data(params, there, rows[1], groups, None, constraint_weight="none", base_score=scores, further=True)
-    return replace(data, groups=_coded_alike(name, data.groups, training.groups))
+    return read_data(params, there, rows[1], groups, None, constraint_weight="none", base_score=scores, further=True)
 
 
 def _coded_alike(
-    name: str, groups: dict[str, NDArray[Any]] | None, known: dict[str, NDArray[Any]] | None
+    name: str, groups: dict[str, NDArray[Any]] | None, known: dict[str, set[Any]] | None
 ) -> dict[str, NDArray[Any]] | None:
     """Raise an error for group columns or groups that no training row has; usually these are coded differently."""
     if groups is None or known is None:
@@ -189,7 +247,7 @@ def _coded_alike(
             f"{', '.join(map(repr, known))}: give the same."
         )
     for column, values in groups.items():
-        there, here = set(known_groups(values)) - {MISSING}, set(known_groups(known[column]))
+        there, here = set(known_groups(values)) - {MISSING}, known[column]
         if there - here:
             raise ValueError(
                 f"{name} has the group {min(there - here, key=str)!r} in {column!r}, which no training row has "

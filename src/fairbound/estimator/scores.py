@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from fairbound._errors import InputError, Message, argument, both_given
+from fairbound._sharing import gathered, joined, rows_before
 from fairbound.estimator.base_kinds import check_base, named_base
 from fairbound.estimator.base_result import BaseResult, FormResult
 from fairbound.estimator.chosen_encoder import fitted_encoder
@@ -19,8 +20,8 @@ from fairbound.estimator.correction import orient_scores, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit, is_prefit
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, dense, read_inputs
-from fairbound.estimator.models import starting_linear
-from fairbound.estimator.monotone import monotone_places
+from fairbound.estimator.models import is_linear, starting_linear
+from fairbound.estimator.monotone import signs_of_base
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
@@ -54,7 +55,9 @@ class BaseScores:
     given : bool
         Whether the base existed before the fit: a fitted base, or the scores of an external model.
     monotone : array of int
-        Positions of the encoded columns that the correction does not see, because the base is monotone in them.
+        Positions of the encoded columns that a network does not see, because the base is monotone in them.
+    signs : dict of int to 1 or -1
+        The signs that weights of a linear correction keep, because the base is monotone in these encoded columns.
     held : tuple of LinearTerm
         A term of the objective for a given base: without limits, it makes the base itself optimal (`holding`).
     """
@@ -68,6 +71,7 @@ class BaseScores:
     forms: tuple[FormResult, ...] = ()
     given: bool = False
     monotone: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    signs: dict[int, int] = field(default_factory=dict)
     held: tuple[LinearTerm, ...] = ()
 
     def as_given(self) -> Floats:
@@ -199,9 +203,10 @@ def fit_scores(
     if not isinstance(params.base.classifier, FittedBase):
         check_base(params)
     estimated, divided = params.base.correction != "columns" and bool(params.constraints), cells.division is not None
-    if divided:
-        cells = Cells.build(data.y, pos_label=params.pos_label)  # folds consist of rows, not of entries
-    flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
+    if divided:  # folds consist of rows, not of entries
+        cells = Cells.build(data.y, pos_label=params.pos_label, processes=cells.processes)
+    own = slice(None)
+    flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(np.array(cells.classes)).tolist()[0]
     if data.base_score is not None:
         fitted = params.base.classifier if isinstance(params.base.classifier, FittedBase) else None
         if params.base.classifier is not fitted:
@@ -219,11 +224,16 @@ def fit_scores(
     elif params.base.classifier is None:
         return None
     else:
-        training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
+        processes, first = cells.processes, rows_before(len(data.y), cells.processes)
+        own = slice(first, first + len(data.y))
+        data, cells = data.joined(processes), cells.joined()
+        training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1, processes)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
-    found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
+    signs = signs_of_base(params, found.fitted, encoder, data.inputs)
+    linear = is_linear(params.module, params.hidden)
+    found = replace(found, signs=signs) if linear else replace(found, monotone=np.array([*signs], dtype=np.intp))
     if not estimated:
-        return found
+        return replace(found, training=found.training[own])
     if work is None or not work.probabilities or divided:
         raise InputError(
             "{base.correction=value} trains the base on the known group of each row, in folds, and needs its "
@@ -240,7 +250,11 @@ def fit_scores(
         )
     columns, posteriors = fit_posteriors(work, params.constraints, cells, found.training, stacklevel + 1)
     return replace(
-        found, uses_columns=params.base.correction != "groups", posteriors=posteriors, training_posteriors=columns
+        found,
+        training=found.training[own],
+        uses_columns=params.base.correction != "groups",
+        posteriors=posteriors,
+        training_posteriors=columns[own],
     )
 
 
@@ -260,7 +274,9 @@ def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any =
     return found.completed(inputs, data.positions).as_given()  # rows of weight 0 are not among the training rows
 
 
-def moved_columns(model: Any, Z: Any, base: BaseScores, names: Sequence[str], encoder: Any) -> dict[str, float]:
+def moved_columns(
+    model: Any, Z: Any, base: BaseScores, names: Sequence[str], encoder: Any, processes: Any = None
+) -> dict[str, float]:
     """Return the mean absolute change of the logits when a column is set to its mean, the largest first.
 
     Parameters
@@ -274,9 +290,12 @@ def moved_columns(model: Any, Z: Any, base: BaseScores, names: Sequence[str], en
         The names of the inputs.
     encoder : transformer, or None
         A `TableEncoder` states which inputs belong to one column.  With another encoder each input is a column.
+    processes : Processes, optional
+        Those that share the rows.
     """
-    n = Z.shape[0]
-    sample = dense(Z[np.linspace(0, n - 1, min(n, SAMPLED_ROWS)).astype(np.intp)])
+    first, n = rows_before(Z.shape[0], processes), sum(gathered(Z.shape[0], processes))
+    places = np.linspace(0, n - 1, min(n, SAMPLED_ROWS)).astype(np.intp) - first
+    sample = joined(dense(Z[places[(places >= 0) & (places < Z.shape[0])]]), processes)
     n_scores = base.training.shape[1]
     n_labels = max(2, n_scores)
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._sharing import gathered, joined, rows_before
 from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
@@ -89,8 +90,7 @@ def rate_distribution(
     if judged is not decisions:
         parts = [exact_rates(system, np.where(out, judged, decisions)) - rates for out in outs]
         spread = spread + FOLDS * np.cov(parts, rowvar=False)
-    weights = system.cells.weights
-    accuracy = float(weights @ (judged == system.cells.labels) / weights.sum())
+    accuracy = system.cells.share(judged == system.cells.labels)
     return RateDistribution(system, rates, shift, spread, asked, accuracy)
 
 
@@ -99,26 +99,34 @@ def is_constant(problem: TrainingProblem, model: Any, Z: NDArray[np.float64], de
 
     Its logits must be further from any other decision than they are from each other.
     """
-    if bool((decisions != decisions[0]).any()):
-        return False
+    processes = problem.cells.processes
     found = logits(model, Z, problem.cells.n_labels)
-    width = float(np.ptp(found, axis=0).max())
-    towards = np.ones((1, 1)) if found.shape[1] == 1 else -2.0 * np.eye(found.shape[1])[decisions[:1]]
+    ends = gathered((found.min(axis=0), found.max(axis=0), np.unique(decisions)), processes)
+    decided = np.unique(np.concatenate([each for _, _, each in ends]))
+    if len(decided) > 1:
+        return False
+    width = float((np.max([each for _, each, _ in ends], axis=0) - np.min([each for each, _, _ in ends], axis=0)).max())
+    towards = np.ones((1, 1)) if found.shape[1] == 1 else -2.0 * np.eye(found.shape[1])[decided]
     moved = (found + width * towards, found - width * towards)
-    return all(bool((decide(each, problem.threshold) == decisions).all()) for each in moved)
+    same = all(bool((decide(each, problem.threshold) == decisions).all()) for each in moved)
+    return all(gathered(same, processes))
 
 
 def folds(cells: Cells) -> list[NDArray[np.bool_]]:
     """Return a mask of the rows that each fold leaves out: a fifth of each cell, or of each label if rows are divided.
 
-    The rows of a cell are dealt in turn, after a shuffle with a fixed seed; each cell begins with another fold.
+    The rows of a cell, in all processes, are dealt in turn, after a shuffle with a fixed seed; each cell begins with
+    another fold.
     """
-    strata = cells.index if cells.division is None else cells.of_rows(cells.labels)
+    own = cells.index if cells.division is None else cells.of_rows(cells.labels)
+    strata = joined(own.astype(np.min_scalar_type(cells.n_cells)), cells.processes)
     order = np.random.default_rng(0).permutation(len(strata))
     order = order[np.argsort(strata[order], kind="stable")]
-    dealt = np.empty(len(strata), dtype=np.int64)
+    dealt = np.empty(len(strata), dtype=np.int8)
     dealt[order] = np.arange(len(strata)) % FOLDS
-    return [cells.of_entries(dealt == fold) for fold in range(FOLDS)]
+    first = rows_before(len(own), cells.processes)
+    here = dealt[first : first + len(own)]
+    return [cells.of_entries(here == fold) for fold in range(FOLDS)]
 
 
 Series = tuple[NDArray[np.bool_], FitSeries]

@@ -6,7 +6,7 @@ rate, as in an audit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,7 @@ class Watched:
     def accuracy(self, decisions: NDArray[np.int64]) -> float:
         """Share of the rows decided right, by weight."""
         cells = self.tally.cells
-        right = cells.of_entries(decisions) == cells.labels
-        return float((cells.weights * right).sum() / cells.weights.sum())
+        return cells.share(cells.of_entries(decisions) == cells.labels)
 
 
 def count_labels(
@@ -70,6 +69,7 @@ def count_labels(
     combine: Combine = "each",
     pos_label: Any = None,
     small: Sequence[SmallGroup] = (),
+    processes: Any = None,
 ) -> Tally:
     """Return a tally of rows that are not trained on, with their labels in place of decisions.
 
@@ -85,8 +85,11 @@ def count_labels(
     pos_label : label, optional
     small : sequence of SmallGroup
         Groups that the training rows left out of the limits or merged.
+    processes : Processes, optional
+        Those that share the rows.
     """
-    cells = Cells.build(y, groups, weights=weights, groups=combine, pos_label=pos_label, classes=classes)
+    named: dict[str, Any] = {"groups": combine, "pos_label": pos_label, "classes": classes}
+    cells = Cells.build(y, groups, weights=weights, processes=processes, **named)
     return Tally.of(treat_alike(cells, small), cells.of_rows(cells.labels))
 
 
@@ -107,12 +110,14 @@ def validation_loss(
     inputs: NDArray[np.float64],
     targets: NDArray[np.int64],
     weights: NDArray[np.float64],
+    total: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     w: NDArray[np.float64],
 ) -> float:
-    """Return the mean loss on validation rows at a point."""
+    """Return the mean loss on validation rows at a point; `total` adds the sums of all processes."""
     problem.assign(w)
-    values = problem.loss.values(present_logits(problem, inputs), targets)
-    return float(np.average(values.astype(np.float64), weights=weights))
+    losses = problem.loss.values(present_logits(problem, inputs), targets).astype(np.float64)
+    loss, weight = total(np.array([weights @ losses, weights.sum()])).tolist()
+    return float(loss / weight)
 
 
 def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> NDArray[Any]:

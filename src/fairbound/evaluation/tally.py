@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound._errors import bad_value
+from fairbound._sharing import gathered
 from fairbound.evaluation.intervals import MonotoneRate, Share, Statistic, WeightedShare
 from fairbound.evaluation.matching import check_needs_no_labels, match_decisions, read_decisions
 from fairbound.fairness import (
@@ -198,10 +199,12 @@ class Tally:
         min_group_size: int = 1,
         repeats: Repeats | None = None,
         classes: Iterable[Hashable] | None = None,
+        processes: Any = None,
     ) -> Tally:
         """Count the decisions; equal weights are ignored.  Without labels, y is None.
 
-        The rows need not have all of the given `classes`; by default the classes are those of the rows.
+        The rows need not have all of the given `classes`; by default the classes are those of the rows.  If several
+        `processes` share the rows, the sums are those of all.
         """
         if y is None:
             chosen = pos_label if positive_decision is None else positive_decision
@@ -209,8 +212,9 @@ class Tally:
             cells = Cells.unlabelled(len(decisions), known, sensitive_features, weights=sample_weight, groups=groups)
         else:
             options: dict[str, Any] = {"groups": groups, "pos_label": pos_label, "classes": classes}
-            cells = Cells.build(y, sensitive_features, weights=sample_weight, **options)
-            decisions = match_decisions(prediction, cells.classes, cells.n_rows, positive_decision=positive_decision)
+            cells = Cells.build(y, sensitive_features, weights=sample_weight, processes=processes, **options)
+            named: dict[str, Any] = {"positive_decision": positive_decision}
+            decisions = match_decisions(prediction, cells.classes, cells.n_own_rows, **named)
         cells = cells if repeats is None else cells.standing_for(repeats.rows)
         cells, merged = merge_small_groups(cells, min_group_size)
         found = cls.of(cells, decisions, largest_weight=largest_weight, repeats=repeats)
@@ -226,17 +230,20 @@ class Tally:
         repeats: Repeats | None = None,
     ) -> Tally:
         """Count decisions about the rows of cells, given as indices of classes."""
-        counted = cells.weights[cells.weights > 0]
+        positive, processes = cells.weights[cells.weights > 0], cells.processes
+        ends = gathered((positive.min(initial=np.inf), positive.max(initial=0.0)), processes)
+        lightest, heaviest = min(each for each, _ in ends), float(max(each for _, each in ends))
         squares = None if repeats is None else repeats.squared_weight
         largest, bounded = None, False
         if cells.division is not None:
             of_rows = np.bincount(cells.division.rows, cells.weights)
-            bounded = np.allclose(of_rows, 1.0)  # the weights are probabilities alone
-            largest = 1.0 if bounded else float(of_rows.max())  # a row may count in a group with several entries
+            bounded = all(gathered(np.allclose(of_rows, 1.0), processes))  # the weights are probabilities alone
+            # A row may count in a group with several entries.
+            largest = 1.0 if bounded else max(gathered(float(of_rows.max()), processes))
         elif squares is not None and repeats is not None:
             largest = repeats.heaviest
-        elif (counted != counted[0]).any():
-            largest = float(counted.max())
+        elif lightest < heaviest:
+            largest = heaviest
         if largest_weight is not None and largest is not None and not bounded:
             largest = float(largest_weight)
         powers = _powers(cells, decisions, weighted=largest is not None, squares=squares)
@@ -291,7 +298,8 @@ class Tally:
             powers, own, largest = self.powers, grouping, self.largest_weight
             if self.divided is not None:
                 by_group, own = self.cells.by_group(grouping)
-                largest = largest if (by_group.weights != 1.0).any() else None
+                weighted = any(gathered(bool((by_group.weights != 1.0).any()), by_group.processes))
+                largest = largest if weighted else None
                 powers = _powers(by_group, self.divided, weighted=largest is not None)
             sums = tuple(group_sums(S, cells, own, outcome) for cells, S in powers)
             self._counted[grouping, outcome] = GroupCounts(sums, largest, self.cells.n_labels == 2)

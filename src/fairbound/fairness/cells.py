@@ -12,6 +12,9 @@ the weight of the entry.  Then S_k = Σ ω_i p_ik φ_i.  With several such colum
 the columns were independent given the row.  All other rows have one entry.  Rows that do not fit in memory are counted:
 one entry stands for all `counts` rows with the same groups and label, and its weight is their mean weight.
 
+Several processes may share the rows.  Then each has the index, labels and weights of its own rows; numbers and sums are
+those of all rows, the same in every process.
+
 Conventions
 -----------
 n rows (entries, if some are divided), A atoms, L labels, K = A·L cells; cell = atom · L + label.  Labels are indices
@@ -30,8 +33,9 @@ from numpy.typing import NDArray
 
 from fairbound._distinct import combine_codes
 from fairbound._errors import InputError, bad_value
+from fairbound._sharing import gathered, joined, total
 from fairbound._values import find_value
-from fairbound._weights import check_magnitude, check_weights
+from fairbound._weights import WeightParts, check_magnitude, check_weights
 from fairbound._words import did_you_mean
 from fairbound.fairness.columns import MOST_GROUPS, encode_labels
 from fairbound.fairness.group_probabilities import SUM_TOLERANCE
@@ -171,6 +175,8 @@ class Cells:
     previous : array of shape (A,), or None
         With two classes: the class index of an earlier decision about the rows of each atom; `previous_name` is its
         column.
+    processes : Processes or None
+        Those that share the rows; all call the same methods in the same order.
     """
 
     index: NDArray[np.int64]
@@ -185,6 +191,7 @@ class Cells:
     targets: NDArray[Any] | None = None
     previous: NDArray[np.int64] | None = None
     previous_name: str = ""
+    processes: Any = None
 
     @classmethod
     def build(
@@ -196,6 +203,7 @@ class Cells:
         groups: Combine = "each",
         pos_label: Hashable | None = None,
         classes: Iterable[Hashable] | None = None,
+        processes: Any = None,
     ) -> Cells:
         """Assign rows to cells.
 
@@ -215,6 +223,8 @@ class Cells:
             is none, the last in sorted order.
         classes : labels, optional
             All classes, of which the rows may lack some; by default those of the rows.
+        processes : Processes, optional
+            Those that share the rows; then `classes` are those of all.
 
         Examples
         --------
@@ -224,8 +234,10 @@ class Cells:
         >>> cells.group_counts()["sensitive_feature"]
         {'a': {0: 1.0, 1: 1.0}, 'b': {0: 0.0, 1: 1.0}}
         """
+        if processes is not None and classes is None:
+            classes = np.unique(np.concatenate(processes.gather(np.unique(y)))).tolist()
         labels, known = encode_labels(y, pos_label, classes)
-        return cls._assign(labels, known, sensitive_features, weights, groups)
+        return cls._assign(labels, known, sensitive_features, weights, groups, processes)
 
     @classmethod
     def unlabelled(
@@ -245,18 +257,28 @@ class Cells:
 
     @classmethod
     def _assign(
-        cls, labels: np.ndarray, classes: tuple[Hashable, ...], sensitive_features: Any, weights: Any, groups: Combine
+        cls,
+        labels: np.ndarray,
+        classes: tuple[Hashable, ...],
+        sensitive_features: Any,
+        weights: Any,
+        groups: Combine,
+        processes: Any = None,
     ) -> Cells:
         n = len(labels)
         weight = np.ones(n) if weights is None else check_magnitude(check_weights(weights, n, "weights"), "weights")
         columns = read_columns(sensitive_features, n)
-        codes, values, division = encode_columns(columns, n)
+        codes, values, division = encode_columns(columns, n, processes)
         if division is not None:
             labels, weight = labels[division.rows], weight[division.rows] * division.shares
         if codes:
             combinations, atom = combine_codes(codes, [len(found) for found in values])
         else:
             combinations, atom = np.zeros((1, 0), dtype=np.int64), np.zeros(n, dtype=np.int64)
+        if processes is not None:
+            each = processes.gather(combinations)
+            combinations, place = np.unique(np.concatenate(each), axis=0, return_inverse=True)
+            atom = place[sum(map(len, each[: processes.rank])) + atom]
         index = atom * len(classes) + labels
         before = next((place for place, name in enumerate(columns) if name.startswith(FROM)), None)
         names = list(columns)
@@ -264,7 +286,7 @@ class Cells:
             index=index.astype(np.int64),
             labels=labels,
             weights=weight,
-            totals=np.bincount(index, weights=weight, minlength=len(combinations) * len(classes)),
+            totals=_exact_sums(index, weight, None, len(combinations) * len(classes), processes),
             classes=classes,
             groupings=_make_groupings(names, values, combinations, groups),
             division=division,
@@ -272,6 +294,7 @@ class Cells:
             if before is None
             else _earlier(names[before], values[before], combinations[:, before], classes),
             previous_name="" if before is None else names[before],
+            processes=processes,
         )
 
     def __len__(self) -> int:
@@ -281,7 +304,8 @@ class Cells:
         """Return cells in which entry i stands for `counts[i]` rows; for one row each if `counts` is None."""
         each = None if counts is None else np.asarray(counts, dtype=np.int64)
         found = replace(self, counts=each, lightest=lightest)
-        return replace(found, totals=np.bincount(self.index, found._times(self.weights), self.n_cells))
+        totals = _exact_sums(self.index, found._times(self.weights), None, self.n_cells, self.processes)
+        return replace(found, totals=totals)
 
     def _times(self, values: NDArray[Any]) -> NDArray[Any]:
         """Multiply the value of each entry by the number of rows that the entry stands for."""
@@ -297,10 +321,31 @@ class Cells:
         """Return L, the number of classes."""
         return len(self.classes)
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """Return the number of rows; a divided row counts once."""
+        return sum(gathered(self.n_own_rows, self.processes))
+
+    @property
+    def n_own_rows(self) -> int:
+        """Return the number of rows of this process."""
         return len(self) if self.division is None else self.division.n_rows
+
+    def share(self, chosen: NDArray[np.bool_], weights: Floats | None = None) -> float:
+        """Return the share of rows that are chosen, by their weights in the limits or by other ones."""
+        given = self.weights if weights is None else weights
+        both = np.stack([chosen, np.ones_like(chosen)], axis=1)
+        some, every = _exact_sums(np.zeros_like(self.index), given, both, 1, self.processes)[0].tolist()
+        return float(some / every)
+
+    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of arrays over all processes."""
+        return total(values, self.processes)
+
+    def joined(self) -> Cells:
+        """Return the cells of the rows of all processes, in one."""
+        index, labels, weights = (joined(each, self.processes) for each in (self.index, self.labels, self.weights))
+        return replace(self, index=index, labels=labels, weights=weights, processes=None)
 
     def of_entries(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the value of its row for each entry.  If no row is divided, the entries are the rows."""
@@ -314,15 +359,14 @@ class Cells:
         """Return the (rounded) number of rows in each group; rows of weight 0 count only with `weightless`."""
         counted = np.full(len(self.index), weightless) | (self.weights > 0)
         shares = self._times(counted) if self.division is None else counted * self.division.shares
-        of_atoms = np.bincount(self.index // self.n_labels, shares, grouping.membership.shape[1])
+        of_atoms = self.total(np.bincount(self.index // self.n_labels, shares, grouping.membership.shape[1]))
         return np.rint(grouping.membership[:-1] @ of_atoms).astype(int).tolist()
 
     def missing_rows(self, grouping: Grouping) -> int:
         """Return the number of rows whose group is unknown.  A divided row counts if all of its groups are unknown."""
         known = grouping.membership[-1][self.index // self.n_labels] > 0
-        if self.division is None:
-            return self.n_rows - int(self._times(known).sum())
-        return self.n_rows - len(np.unique(self.division.rows[known]))
+        own = self._times(known).sum() if self.division is None else len(np.unique(self.division.rows[known]))
+        return self.n_rows - sum(gathered(int(own), self.processes))
 
     def by_group(self, grouping: Grouping) -> tuple[Cells, Grouping]:
         """Return cells in which a divided row has at most one entry in each group, and one in "everyone".
@@ -339,15 +383,16 @@ class Cells:
         labels = self.of_rows(index % self.n_labels)
         atom, row = np.nonzero(whole)
         weights, cell = whole[atom, row], atom * self.n_labels + labels[row]
-        totals = np.bincount(cell, weights, len(member) * self.n_labels)
+        totals = self.total(np.bincount(cell, weights, len(member) * self.n_labels))
         own = replace(grouping, membership=np.eye(len(member)))
         shares = Division(row, np.ones(len(row)))
-        return Cells(cell, labels[row], weights, totals, self.classes, (own,), shares), own
+        found = Cells(cell, labels[row], weights, totals, self.classes, (own,), shares, processes=self.processes)
+        return found, own
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Return the number of rows of each cell, of shape (K,)."""
-        return np.bincount(self.index, self.counts, self.n_cells).astype(np.int64)
+        return self.total(np.bincount(self.index, self.counts, self.n_cells).astype(np.int64))
 
     @cached_property
     def outcomes(self) -> tuple[int, ...]:
@@ -357,7 +402,10 @@ class Cells:
     @cached_property
     def smallest_weight(self) -> float:
         """Return the least positive weight of a row."""
-        return float(self.weights[self.weights > 0].min()) if self.lightest is None else self.lightest
+        return self._least(self.weights) if self.lightest is None else self.lightest
+
+    def _least(self, weights: NDArray[Any]) -> float:
+        return min(gathered(float(weights[weights > 0].min(initial=np.inf)), self.processes))
 
     @property
     def row_weight(self) -> float:
@@ -367,34 +415,33 @@ class Cells:
         """
         if self.division is None:
             return self.smallest_weight
-        weights = np.bincount(self.division.rows, self.weights)
-        return float(weights[weights > 0].min())
+        return self._least(np.bincount(self.division.rows, self.weights))
 
     def take(self, rows: Any) -> Cells:
         """Return the cells of some of the rows, with the same groups and labels."""
-        weights, index, division = self.weights[rows], self.index[rows], self.division
+        index, division = self.index[rows], self.division
         if division is not None:
             division = Division(division.rows[rows], division.shares[rows])
-        return replace(
+        found = replace(
             self,
             index=index,
             labels=self.labels[rows],
-            weights=weights,
-            totals=np.bincount(index, weights, self.n_cells),
             division=division,
             targets=None if self.targets is None else self.targets[rows],
         )
+        return found.weighing(self.weights[rows])
+
+    def weighing(self, weights: Floats) -> Cells:
+        """Return the cells of the same rows with other weights."""
+        totals = _exact_sums(self.index, weights, None, self.n_cells, self.processes)
+        return replace(self, weights=weights, totals=totals)
 
     def sums(self, values: NDArray[Any]) -> Floats:
-        """Return weighted sums of values (n, O) over cells, (K, O).
-
-        Rows are added in their given order, so the rounding does not depend on threads or chunks.
-        """
+        """Return weighted sums of values (n, O) over cells, (K, O); those of 0 and 1 are exact."""
         n = len(self.index)
         if values.ndim != 2 or len(values) != n:
             raise ValueError(f"values must have shape ({n}, outcomes), but have shape {values.shape}.")
-        weighted = np.asarray(values, dtype=np.float64) * self._times(self.weights)[:, None]
-        return np.stack([np.bincount(self.index, column, self.n_cells) for column in weighted.T], axis=1)
+        return _exact_sums(self.index, self._times(self.weights), values, self.n_cells, self.processes)
 
     @cached_property
     def everyone(self) -> Grouping:
@@ -425,6 +472,16 @@ class Cells:
             }
             for grouping in self.groupings
         }
+
+
+def _exact_sums(
+    index: NDArray[np.int64], weights: NDArray[Any], values: NDArray[Any] | None, size: int, processes: Any
+) -> Floats:
+    """Return the sums over cells of values (n, O) times weights; of the weights alone without values."""
+    parts = WeightParts.build(weights, processes)
+    each = np.ones((len(weights), 1)) if values is None else values
+    found: Floats = parts.unit * total(parts.sums(index, weights, each, size), processes).sum(axis=0)
+    return found[:, 0] if values is None else found
 
 
 def _make_groupings(

@@ -13,6 +13,7 @@ from fairbound._distinct import distinct
 from fairbound._errors import InputError, argument, two_classes_only
 from fairbound._escapes import hidden_in, without_hidden
 from fairbound._positive_label import conventional_positive
+from fairbound._sharing import gathered
 from fairbound._values import exact_array, in_order, is_gap
 
 MOST_GROUPS = 1000
@@ -30,14 +31,14 @@ def encode_labels(
     if classes is not None:
         _, known = encode_labels(list(classes), pos_label)
         places = {label: place for place, label in enumerate(known)}
-        given = exact_array(y).tolist()
-        unknown = [label for label in given if label not in places]
+        given, codes = distinct(exact_array(y))
+        unknown = [label for label in given.tolist() if label not in places]
         if unknown:
             raise ValueError(
                 f"y has the label {unknown[0]!r}, which the model was not trained on. Labels: "
                 f"{', '.join(map(repr, known))}."
             )
-        return np.array([places[label] for label in given], dtype=np.int64), known
+        return np.array([places[label] for label in given.tolist()], dtype=np.int64)[codes], known
     array = exact_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -115,8 +116,8 @@ def name_columns(columns: Iterable[tuple[Any, Any]], source: str = "sensitive_fe
     return named
 
 
-def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Return the code of each value of a column, −1 if missing, and the distinct values in order."""
+def encode(column: Any, name: str, processes: Any = None) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+    """Return the code of each value of a column, −1 if missing, and the distinct values in order, of all processes."""
     array = exact_array(column)
     if array.dtype.kind in "iubUS":
         found, codes = distinct(array)
@@ -135,6 +136,10 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
         positions = {value: position for position, value in enumerate(values)}
         places = {value: -1 if gap else positions[value] for value, gap in gaps.items()}
         codes = np.fromiter(map(places.__getitem__, listed), np.int64, len(listed))
+    if processes is not None:
+        own = [*values]
+        values = tuple(in_order({each for theirs in gathered(own, processes) for each in theirs}, name))
+        codes = np.array([*map(values.index, own), -1], dtype=np.int64)[codes]
     if not values:
         raise ValueError(f"Sensitive column {name!r} has no known value: every row is missing.")
     values = tuple(value + 0.0 if isinstance(value, float) else value for value in values)  # −0.0 is 0.0

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound._sharing import total
 from fairbound._values import exact_array, is_gap
 from fairbound.fairness.columns import name_columns
 
@@ -105,10 +106,10 @@ def is_divided(column: Any) -> bool:
     return isinstance(column, np.ndarray) and column.dtype.names is not None
 
 
-def group_weights(column: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+def group_weights(column: np.ndarray, processes: Any = None) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the weights of rows in groups, (n, G + 1), with the unknown share last; and the G groups with weight."""
     matrix = np.nan_to_num(np.stack([column[group] for group in column.dtype.names or ()], axis=1))
-    some = matrix.sum(axis=0) > 0
+    some = total(matrix.sum(axis=0), processes) > 0
     rest = 1.0 - matrix.sum(axis=1)
     rest[rest < SUM_TOLERANCE] = 0.0  # rounding errors
     groups = tuple(group for group, has in zip(column.dtype.names or (), some, strict=True) if has)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound._sharing import gathered
 from fairbound._values import exact_array
 from fairbound.fairness.columns import encode, name_columns
 from fairbound.fairness.group_probabilities import group_weights, holds_probabilities, is_divided, read_probabilities
@@ -68,7 +69,7 @@ class Division:
 
 
 def encode_columns(
-    columns: Mapping[str, Any], n: int
+    columns: Mapping[str, Any], n: int, processes: Any = None
 ) -> tuple[list[np.ndarray], list[tuple[Hashable, ...]], Division | None]:
     """Return, for each column, the code of each entry (−1 if missing) and the groups; and how rows are divided."""
     codes: list[np.ndarray] = []
@@ -78,16 +79,16 @@ def encode_columns(
         groups: tuple[Hashable, ...]
         if is_divided(column):
             division = Division(np.arange(n), np.ones(n)) if division is None else division
-            weights, groups = group_weights(column)
+            weights, groups = group_weights(column, processes)
             entry, place = np.nonzero(weights[division.rows])
             rows = division.rows[entry]
             division = Division(rows, division.shares[entry] * weights[rows, place])
             codes = [each[entry] for each in codes]
             code = np.where(place < len(groups), place, -1)
         else:
-            code, groups = encode(column, name)
+            code, groups = encode(column, name, processes)
             code = code if division is None else code[division.rows]
         codes.append(code)
         values.append(groups)
     undivided = division is None or bool((division.shares == 1.0).all())
-    return codes, values, None if undivided else division
+    return codes, values, None if all(gathered(undivided, processes)) else division

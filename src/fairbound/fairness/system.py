@@ -150,10 +150,10 @@ class ConstraintSystem:
         for block in self.blocks:
             member = block.grouping.membership[:, atoms] * cells.weights  # (G + 1, n)
             values = functions[block.surrogate].exact(z, y)[:, 0]
-            size = member.sum(axis=1, keepdims=True)
-            parts.append(member * (values - member @ values[:, None] / size) / size)
+            size, sums = cells.total(np.stack([member.sum(axis=1), member @ values]))[:, :, None]
+            parts.append(member * (values - sums / size) / size)
         moved = np.concatenate(parts)
-        return moved @ moved.T
+        return _products(moved, cells)
 
     def select(self, positions: Sequence[int]) -> ConstraintSystem:
         """Return the system of some of the constraints, by their positions, without rows of c."""
@@ -304,7 +304,7 @@ class ConstraintSystem:
             entry = cells.index * table.shape[1] + indicators[:, columns].argmax(axis=1)
             rows = np.unique(cells.division.rows, return_inverse=True)[1]
             moved = np.stack([np.bincount(rows, cells.weights * each[entry]) for each in by_entry])
-            spread = spread + moved @ moved.T
+            spread = spread + _products(moved, cells)
         return spread
 
     def gap_bound(self, S: Array, gaps: Array) -> Array:
@@ -398,6 +398,13 @@ class ConstraintSystem:
         if resolve_measure(self.constraints[comparison.constraint].measure).comparison != "covariance":
             return np.ones(len(comparison.block.grouping.groups) + 1)
         return np.array(group_shares(self.cells, comparison.block.grouping))
+
+
+def _products(moved: NDArray[Any], cells: Cells) -> Array:
+    """Return the sum of v·vᵀ over all rows, without the last digits, which depend on the order of the rows."""
+    found = cells.total(moved @ moved.T)
+    step = 2.0 ** (math.frexp(float(np.abs(found).max(initial=0.0)))[1] - 40)
+    return np.round(found / step) * step
 
 
 def _as_decided(table: Array) -> Array:

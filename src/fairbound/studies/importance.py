@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._sharing import gathered, joined, rows_before
 from fairbound.studies.parts import Part
 from fairbound.studies.settings import StudySettings
 from fairbound.studies.summary import ModelInput, ModelInputs
@@ -38,6 +39,7 @@ def shuffled_importances(
     classes: Sequence[Any],
     *,
     seed: int = 0,
+    processes: Any = None,
 ) -> dict[str, float]:
     """Return the increase of the mean log loss when a column is shuffled, for each column of a table.
 
@@ -51,13 +53,19 @@ def shuffled_importances(
     classes : sequence of labels
     seed : int
         Seed of the shuffles, and of the sample if there are more than `MOST_ROWS` rows.
+    processes : Processes, optional
+        Those that share the rows; all get the same result.
     """
     rng = np.random.default_rng(seed)
     labels = np.asarray(y)
     table = nw.from_native(X, eager_only=True)
-    if len(labels) > MOST_ROWS:
-        rows = np.sort(rng.choice(len(labels), MOST_ROWS, replace=False))
+    first, count = rows_before(len(labels), processes), sum(gathered(len(labels), processes))
+    if count > MOST_ROWS:
+        rows = np.sort(rng.choice(count, MOST_ROWS, replace=False)) - first
+        rows = rows[(rows >= 0) & (rows < len(labels))]
         table, labels = table[rows.tolist()], labels[rows]
+    table = nw.concat([nw.from_native(each, eager_only=True) for each in gathered(table.to_native(), processes)])
+    labels = joined(labels, processes)
     places = {label: place for place, label in enumerate(np.asarray(classes).tolist())}
     codes = np.array([places[label] for label in labels.tolist()])
 
@@ -83,7 +91,12 @@ def explain(
     if settings.hidden or classifier.result_.base is not None:
         part, rows = (held_out, "held-out") if held_out is not None else (training, "training")
         found = shuffled_importances(
-            classifier.predict_proba, part.X, part.y, classifier.classes_.tolist(), seed=settings.seed
+            classifier.predict_proba,
+            part.X,
+            part.y,
+            classifier.classes_.tolist(),
+            seed=settings.seed,
+            processes=part.data.processes,
         )
         return importances(found, rows)
     return coefficients(classifier, _spread(classifier, training))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -240,16 +241,20 @@ class Study:
     @cached_property
     def summary(self) -> Summary:
         """Everything that the study found."""
-        training = self._decisions(self.training)
-        assert training is not None
+        training, of_training = self._decisions(self.training)
+        held_out, of_held_out = (None, []) if self.held_out is None else self._decisions(self.held_out)
         return summarize(
             self.limits,
             training,
-            self._decisions(self.held_out),
+            held_out,
             target=self.data.target,
             result=replace(self.result, seconds=self.seconds),
             model=explain(self.after, self.training, self.held_out, self.settings),
-            frontier=[self._swept(point) for point in self.frontier] or None,
+            frontier=[
+                SweptPoint(point=point, training=here, held_out=there)
+                for point, here, there in zip_longest(self.frontier, of_training, of_held_out)
+            ]
+            or None,
             reproduction=reproduction_of(self.data, self.settings, self.command, self.lock),
             notes=[render(note, self.name_of) for note in self._notes()],
             interrupted=self.interruption,
@@ -278,7 +283,7 @@ class Study:
         """Return the data and the sizes of the parts in a sentence."""
         sizes = [f"{self.training.data.n_rows:,} for training"]
         if self.calibration is not None:
-            sizes.append(f"{len(self.calibration):,} for calibration")
+            sizes.append(f"{self.calibration.data.n_rows:,} for calibration")
         sizes.append(f"{self.held_out.data.n_rows:,} held out" if self.held_out is not None else "none held out")
         positive = f" (positive: {self.positive})" if self.positive is not None else ""
         return (
@@ -363,26 +368,20 @@ class Study:
         own = (swept.with_bound(chosen.bound), *others)
         self.before, self.after, self.limits = free, chosen.classifier, with_floors(own, chosen.result)
 
-    def _decisions(self, part: Part | None) -> Decisions | None:
-        if part is None:
-            return None
-        if part.data.processes is not None:
-            return self._shared_decisions(part)
-        return Decisions(
-            y=part.y,
-            sensitive_features=part.sensitive,
-            before=None if self.before is None else self._decide(self.before, part),
-            after=self._decide(self.after, part),
-            sample_weight=part.weight,
-            scores=scores_by(self.after, part) if part is self.held_out and part.weight is None else None,
-        )
+    def _decisions(self, part: Part) -> tuple[Decisions, list[Any]]:
+        """Return the decisions about a part, and those of the models of a frontier.
 
-    def _shared_decisions(self, part: Part) -> Decisions:
-        """Return the decisions about a part in all processes; without weights, rows that are alike are one."""
+        In several processes these are the decisions of all; without weights, rows that are alike are one.
+        """
         own = {"y": part.y, "after": self._decide(self.after, part)}
         if self.before is not None:
             own["before"] = self._decide(self.before, part)
-        own |= {f"group {name}": values for name, values in part.sensitive.items()}
+        points = {f"point {place}": self._decide(each.classifier, part) for place, each in enumerate(self.frontier)}
+        if part.data.processes is None:
+            scores = scores_by(self.after, part) if part is self.held_out and part.weight is None else None
+            named: dict[str, Any] = {"sensitive_features": part.sensitive, "sample_weight": part.weight}
+            return Decisions(**own, **named, scores=scores), [*points.values()]
+        own |= points | {f"group {name}": values for name, values in part.sensitive.items()}
         rows = np.ones(len(part), dtype=np.int64)
         if part.weight is None:
             own, rows = count_rows(own)
@@ -390,7 +389,7 @@ class Study:
             own["weight"] = part.weight
         found = part.data.processes.gather((own, rows))
         whole = {name: np.concatenate([columns[name] for columns, _ in found]) for name in own}
-        return Decisions(
+        decisions = Decisions(
             y=whole["y"],
             sensitive_features={name: whole[f"group {name}"] for name in part.sensitive},
             before=whole.get("before"),
@@ -398,6 +397,7 @@ class Study:
             sample_weight=whole.get("weight"),
             repeats=Repeats(np.concatenate([each for _, each in found])) if part.weight is None else None,
         )
+        return decisions, [whole[name] for name in points]
 
     def _decide(self, classifier: ConstrainedClassifier, part: Part) -> Any:
         """Return the decisions about a part; a base scores training rows by models that have not seen them."""
@@ -405,11 +405,6 @@ class Study:
             return classifier.classes_[:0]
         scores = classifier.base_score_ if part is self.training else None
         return classifier.predict(part.inputs) if scores is None else classifier.predict(part.inputs, base_score=scores)
-
-    def _swept(self, point: FrontierModel) -> SweptPoint:
-        held_out = None if self.held_out is None else point.classifier.predict(self.held_out.inputs)
-        training = self._decide(point.classifier, self.training)
-        return SweptPoint(point=point, training=training, held_out=held_out)
 
     def _notes(self) -> list[str]:
         """Return remarks about the data, warnings, and at the end where the rows come from."""

@@ -111,9 +111,7 @@ class StudySettings(StudyChoices):
 
     def margin_of(self, limits: Sequence[Constraint]) -> Any:
         """Return the margin of a fit under these limits; "auto" is none where something else decides."""
-        from fairbound.training import present_processes
-
-        decided = self.confidence is not None or self.bounds or present_processes() is not None
+        decided = self.confidence is not None or self.bounds
         return None if not limits or self.margin == "none" or (self.margin == "auto" and decided) else self.margin
 
     @property

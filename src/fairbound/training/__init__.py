@@ -32,7 +32,7 @@ from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.quota import probability_at
 from fairbound.training.regularizers import L2, LinearTerm, SmoothedL1, SquaredMeasure, as_regularizers
 from fairbound.training.result import FitRecord, TrainingResult, assess_now, choose_status
-from fairbound.training.rows import MatrixRows, Rows
+from fairbound.training.rows import Rows
 from fairbound.training.support import RateSupport, rates_on_a_handful
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
         evaluation_mode,
         make_model,
     )
-    from fairbound.training.processes import Processes, SharedRows
+    from fairbound.training.processes import Processes
     from fairbound.training.trainer import train
 
 _WITH_TORCH = {
     "batches": ("FullBatch", "StratifiedBatches"),
     "modules": ("accepts", "assign", "blank_linear", "evaluation_mode", "make_model"),
-    "processes": ("Processes", "SharedRows"),
+    "processes": ("Processes",),
     "trainer": ("train",),
 }
 
@@ -69,13 +69,11 @@ __all__ = [
     "GapSums",
     "LinearModel",
     "LinearTerm",
-    "MatrixRows",
     "Model",
     "Passes",
     "Processes",
     "RateSupport",
     "Rows",
-    "SharedRows",
     "SmoothedL1",
     "SquaredMeasure",
     "StratifiedBatches",

@@ -124,7 +124,7 @@ class Assessment:
         total = float(cells.totals.sum())
         by_class = self.counts.sum(axis=0)
         commonest = float(by_class[: cells.n_labels].max())  # with two classes: rows selected, and rows not selected
-        return (total - commonest) * len(cells) / total
+        return (total - commonest) * int(cells.sizes.sum()) / total
 
     @cached_property
     def near_constant(self) -> bool:

@@ -253,7 +253,7 @@ class Continuation:
         The gap jumps by the rows near the threshold.  So once there is a point on either side of the limits, the line
         between the last two is halved instead: it crosses the limits row by row.
         """
-        start = stage.local(self.w)
+        start = stage.problem.model.inside(stage.local(self.w))
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
         here = program.evaluate(start)
         self.evaluations += 1
@@ -322,7 +322,8 @@ class Continuation:
             return self.log(name, record.as_dict() | program.history_columns(w, record.multipliers))
 
         def run() -> Solved:
-            solution = solver.solve(program, stage.local(self.w), after_iteration, warm_start=warm)
+            start = stage.problem.model.inside(stage.local(self.w))
+            solution = solver.solve(program, start, after_iteration, warm_start=warm)
             return replace(solution, history=[]), self.history[first:], held.kept, held.nearest, held.least_loss
 
         def replay(found: Solved) -> None:

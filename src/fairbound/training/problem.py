@@ -37,7 +37,7 @@ from fairbound.training.losses import LossFunction, RowLoss, resolve_loss
 from fairbound.training.model import Model, as_model
 from fairbound.training.passes import Passes
 from fairbound.training.regularizers import Regularizer, SquaredMeasure
-from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_numbers
+from fairbound.training.rows import Rows, as_matrix, as_numbers
 from fairbound.training.sweep import Sweep, SweepTotals, cell_sums, sampling_variance
 
 CHUNK_NUMBERS = 2**21
@@ -113,7 +113,7 @@ class TrainingProblem:
         ]
         self.surrogates = self._all_surrogates()
         self.error: tuple[DecisionSurrogate, float] | None = None
-        self.n_rows = len(cells)
+        self.n_rows = int(cells.sizes.sum())
 
     def _all_surrogates(self) -> list[RowFunction]:
         """Return the surrogates of the constraints, and those of the penalties."""
@@ -159,16 +159,16 @@ class TrainingProblem:
         Whole numbers stay integers if the model accepts nothing else, as `nn.Embedding` does.
         """
         given = as_numbers(X)
-        return self.model.inputs(given, as_matrix(given, self.n_rows, dtype or self.model.dtype))
+        return self.model.inputs(given, as_matrix(given, len(self.cells), dtype or self.model.dtype))
 
-    def rows(self, X: Any, *, loss_weights: Any = None, batches: bool = False) -> MatrixRows:
+    def rows(self, X: Any, *, loss_weights: Any = None, batches: bool = False) -> Rows:
         """Return all rows of the data in cell order, checked, in the precision of the model.
 
         With `batches`, the rows are for mini-batches.  Then layers such as Dropout and BatchNorm are allowed, since
         constraints are evaluated in evaluation mode.
         """
         given = as_numbers(X)
-        rows = MatrixRows.build(self.inputs(given), self.cells, loss_weights=loss_weights, dtype=None, given=given)
+        rows = Rows.build(self.inputs(given), self.cells, loss_weights=loss_weights, dtype=None, given=given)
         self.check_rows(rows, batches=batches)
         return rows
 
@@ -178,7 +178,7 @@ class TrainingProblem:
             self.model.check(rows.probe())
             as_logits(self.model.outputs(rows.probe(1)), self.cells.n_labels)
 
-    def batch(self, inputs: Any, labels: Any, groups: Any) -> MatrixRows:
+    def batch(self, inputs: Any, labels: Any, groups: Any) -> Rows:
         """Return rows of your own batch, such as one of a `torch.utils.data.DataLoader`.
 
         Parameters
@@ -188,7 +188,7 @@ class TrainingProblem:
         labels : sequence of n labels
         groups : sequence of n groups or, with several sensitive columns, a mapping from names to such sequences
         """
-        return MatrixRows.from_batch(as_numbers(inputs), labels, groups, self.cells)
+        return Rows.from_batch(as_numbers(inputs), labels, groups, self.cells)
 
     def with_constraints(self, constraints: Constraint | str | Iterable[Constraint | str]) -> TrainingProblem:
         """Return the same problem under other constraints; both problems share the model."""

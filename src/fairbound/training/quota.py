@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from fairbound._errors import InputError
+from fairbound._sharing import joined
 from fairbound.fairness import logit
 from fairbound.training.chunks import Floats
 from fairbound.training.model import LinearModel
@@ -69,5 +70,5 @@ def probability_at(problem: TrainingProblem, X: Any, share: float) -> float:
 
 def _present_threshold(problem: TrainingProblem, rows: Rows, share: float) -> float:
     found = [(z[:, 0].astype(np.float64), chunk.cell_weights) for chunk, z in problem.logits(rows)]
-    z, weights = (problem.passes.join(np.concatenate(each)) for each in zip(*found, strict=True))
+    z, weights = (joined(np.concatenate(each), rows.processes) for each in zip(*found, strict=True))
     return quota_threshold(z, weights, share, TIED if problem.model.dtype == np.float64 else 1e-5)

@@ -9,13 +9,13 @@ Conventions
 A *segment* is a contiguous slice of rows of one cell: the whole cell or, in a sample, one of its two halves.  The
 difference of the halves gives unbiased estimates of squares (see `SquaredMeasure`).
 
-`Rows` is what a sweep needs: chunks in segment order.  `MatrixRows` are rows in memory.
+Several processes may share the rows.  Then all have the same segments, each with its own rows, and a sample is drawn
+from all rows.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,74 +25,98 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from fairbound._mapped import MappedArray, map_rows
-from fairbound._weights import check_weights, scale_weights
+from fairbound._sharing import gathered, total
+from fairbound._weights import WeightParts, check_weights, scale_weights
 from fairbound.fairness import Cells
-from fairbound.training.chunks import Chunk, Floats, Slices, WeightParts
+from fairbound.training.chunks import Chunk, Floats, Slices
 
 Permutation = Callable[[int], NDArray[np.int64]]
 """Returns the numbers below n in random order, such as the method `permutation` of a generator of numpy."""
 
 
-class Rows(ABC):
+@dataclass(frozen=True, eq=False)
+class Rows:
     """Rows in segment order, with their weights.
 
     Attributes
     ----------
+    X : array or sparse matrix by rows, of shape (n, ...)
+    labels : array of shape (n,)
+        The class index that is the best decision: the label, or the target of the cells.
+    loss_weights : array of shape (n,)
+        The sum of loss_weights · ℓ over all rows is the mean loss, or an estimate of it.
+    cell_weights : array of shape (n,)
+        The sum of cell_weights · φ over a cell is S_k, or an estimate of it.
     offsets : tuple of int
         Segment q has the rows offsets[q] to offsets[q + 1].  It may have none.
     cell_of_segment : array of shape (Q,)
     halves : bool
         Whether each pair of segments is the two halves of a cell.
+    positions : array of shape (n,)
+        Position of each row in the original data.
+    given : array, sparse matrix or None
+        The inputs as given, in their original order and precision.
+    processes : Processes or None
+        Those that share the rows.
     """
 
+    X: Any
+    labels: NDArray[np.int64]
+    loss_weights: Floats
+    cell_weights: Floats
     offsets: tuple[int, ...]
     cell_of_segment: NDArray[np.int64]
     halves: bool
+    positions: NDArray[np.int64]
+    given: Any = field(default=None, repr=False)
+    processes: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return self.offsets[-1]
-
-    @property
-    def sizes(self) -> Sequence[int]:
-        """Return the number of rows of each segment, in all processes that share the fit."""
-        return np.diff(self.offsets).tolist()
-
-    @property
-    def earlier(self) -> Sequence[int]:
-        """Return, for each segment, the number of its rows in processes with a lower rank."""
-        return [0] * self.n_segments
 
     @property
     def n_segments(self) -> int:
         """Return the number of segments, Q."""
         return len(self.offsets) - 1
 
+    @cached_property
+    def _everywhere(self) -> NDArray[np.int64]:
+        """Return the number of rows of each segment in each process."""
+        return np.stack(gathered(np.diff(self.offsets), self.processes))
+
+    @cached_property
+    def sizes(self) -> Sequence[int]:
+        """Return the number of rows of each segment, in all processes that share the fit."""
+        found: list[int] = self._everywhere.sum(axis=0).tolist()
+        return found
+
     @property
-    @abstractmethod
+    def earlier(self) -> Sequence[int]:
+        """Return, for each segment, the number of its rows in processes with a lower rank."""
+        rank = 0 if self.processes is None else self.processes.rank
+        found: list[int] = self._everywhere[:rank].sum(axis=0).tolist()
+        return found
+
+    @cached_property
     def class_weights(self) -> Floats:
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
+        if self.loss_parts.steps:
+            parts = self.loss_parts.split(self.loss_weights)
+            own = np.array([np.bincount(self.labels, part) for part in parts]).sum(axis=0)
+        else:
+            own = np.bincount(self.labels) * self.loss_parts.unit
+        classes = max(gathered(len(own), self.processes))
+        return total(np.pad(own.astype(np.float64), (0, classes - len(own))), self.processes)
 
-    @property
-    @abstractmethod
+    @cached_property
     def loss_parts(self) -> WeightParts:
         """Return the parts of the weights in the loss, for exact sums."""
+        return WeightParts.build(self.loss_weights, self.processes)
 
-    @property
-    @abstractmethod
+    @cached_property
     def cell_parts(self) -> WeightParts:
         """Return the parts of the weights in the cells, for exact sums."""
-
-    @abstractmethod
-    def chunks(self, chunk_rows: int) -> Iterable[Chunk]:
-        """Return the rows in consecutive chunks of at most `chunk_rows`."""
-
-    @abstractmethod
-    def take(self, chosen: NDArray[np.int64]) -> MatrixRows:
-        """Return some rows, by their position in segment order, as one segment of cell 0."""
-
-    @abstractmethod
-    def in_double(self) -> Rows:
-        """Return the rows with inputs in double precision."""
+        return WeightParts.build(self.cell_weights, self.processes)
 
     def probe(self, count: int = 8) -> Any:
         """Return the inputs of a few rows, spread over the data, because neighbours may be equal."""
@@ -117,14 +141,8 @@ class Rows(ABC):
     def sample(self, counts: NDArray[np.int64], permutation: Permutation) -> Rows:
         """Draw a fixed number of rows from each cell without replacement, reweighted by N_k/n_k, in two halves.
 
-        If a single row is drawn from a cell, its first half is empty.
-        """
-        return self.draw(counts, permutation)
-
-    def draw(self, counts: NDArray[np.int64], permutation: Permutation) -> MatrixRows:
-        """Return the rows of a sample that are in this process.
-
-        All processes draw the same positions among all rows.  So each cell gets its fixed number over all processes.
+        If a single row is drawn from a cell, its first half is empty.  All processes draw the same positions among all
+        rows.  So each cell gets its fixed number over all processes.
         """
         if self.halves:
             raise ValueError("A sample is drawn from all rows, not from a sample.")
@@ -155,55 +173,8 @@ class Rows(ABC):
             offsets=tuple(offsets),
             cell_of_segment=np.repeat(self.cell_of_segment, 2),
             halves=True,
+            processes=self.processes,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class MatrixRows(Rows):
-    """Rows in memory.
-
-    Attributes
-    ----------
-    X : array or sparse matrix by rows, of shape (n, ...)
-    labels : array of shape (n,)
-        The class index that is the best decision: the label, or the target of the cells.
-    loss_weights : array of shape (n,)
-        The sum of loss_weights · ℓ over all rows is the mean loss, or an estimate of it.
-    cell_weights : array of shape (n,)
-        The sum of cell_weights · φ over a cell is S_k, or an estimate of it.
-    positions : array of shape (n,)
-        Position of each row in the original data.
-    given : array, sparse matrix or None
-        The inputs as given, in their original order and precision.
-    """
-
-    X: Any
-    labels: NDArray[np.int64]
-    loss_weights: Floats
-    cell_weights: Floats
-    offsets: tuple[int, ...]
-    cell_of_segment: NDArray[np.int64]
-    halves: bool
-    positions: NDArray[np.int64]
-    given: Any = field(default=None, repr=False)
-
-    @cached_property
-    def class_weights(self) -> Floats:
-        """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
-        if self.loss_parts.steps:
-            parts = self.loss_parts.split(self.loss_weights)
-            return np.array([np.bincount(self.labels, part) for part in parts]).sum(axis=0)
-        return np.asarray(np.bincount(self.labels) * self.loss_parts.unit, dtype=np.float64)
-
-    @cached_property
-    def loss_parts(self) -> WeightParts:
-        """Return the parts of the weights in the loss, for exact sums."""
-        return WeightParts.build(self.loss_weights)
-
-    @cached_property
-    def cell_parts(self) -> WeightParts:
-        """Return the parts of the weights in the cells, for exact sums."""
-        return WeightParts.build(self.cell_weights)
 
     @cached_property
     def _cut(self) -> dict[int, Sequence[Chunk]]:
@@ -225,9 +196,9 @@ class MatrixRows(Rows):
             ]
         return self._cut[chunk_rows]
 
-    def take(self, chosen: NDArray[np.int64]) -> MatrixRows:
+    def take(self, chosen: NDArray[np.int64]) -> Rows:
         """Return some rows, by their position in segment order, as one segment of cell 0."""
-        return MatrixRows(
+        return Rows(
             X=self.X[chosen],
             labels=self.labels[chosen],
             loss_weights=self.loss_weights[chosen],
@@ -238,7 +209,7 @@ class MatrixRows(Rows):
             positions=self.positions[chosen],
         )
 
-    def in_double(self) -> MatrixRows:
+    def in_double(self) -> Rows:
         """Return the rows with inputs in double precision; whole numbers stay as they are."""
         if self.X.dtype.kind != "f" or self.X.dtype == np.float64:
             return self
@@ -254,15 +225,15 @@ class MatrixRows(Rows):
         loss_weights: Any = None,
         dtype: DTypeLike | None = np.float64,
         given: Any = None,
-    ) -> MatrixRows:
+    ) -> Rows:
         """Return all rows of the data, sorted by cell; `loss_weights` are scaled to sum 1 and equal by default."""
         n = len(cells)
         matrix = as_matrix(X, n, dtype)
         weights = np.ones(n)
         if loss_weights is not None:
-            weights = scale_weights(check_weights(loss_weights, n, "loss_weights"))
-        parts = WeightParts.build(weights)
-        order, offsets, present = _in_cell_order(cells.index, cells.n_cells)
+            weights = scale_weights(check_weights(loss_weights, n, "loss_weights"), cells.processes)
+        parts = WeightParts.build(weights, cells.processes)
+        order, offsets, present = _in_cell_order(cells.index, cells.sizes)
         return cls(
             X=matrix[order] if sparse.issparse(matrix) else np.asarray(map_rows(matrix, order)),
             labels=(cells.labels if cells.targets is None else cells.targets)[order],
@@ -273,17 +244,18 @@ class MatrixRows(Rows):
             halves=False,
             positions=order,
             given=given,
+            processes=cells.processes,
         )
 
     @classmethod
-    def from_batch(cls, X: Any, labels: Any, groups: Any, cells: Cells) -> MatrixRows:
+    def from_batch(cls, X: Any, labels: Any, groups: Any, cells: Cells) -> Rows:
         """Return rows from elsewhere, such as a batch of a `DataLoader`, as a sample of the rows of `cells`.
 
         Weights scale the rows of each cell to the cell's total, so the rates estimate those of all rows.  In the loss,
         all rows have the same weight.
         """
         found = find_cells(cells, labels, groups, len(X))
-        order, offsets, present = _in_cell_order(found, cells.n_cells)
+        order, offsets, present = _in_cell_order(found, np.bincount(found, minlength=cells.n_cells))
         index = found[order]
         return cls(
             X=X[order],
@@ -298,12 +270,12 @@ class MatrixRows(Rows):
 
 
 def _in_cell_order(
-    index: NDArray[np.int64], n_cells: int
+    index: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[int, ...], NDArray[np.int64]]:
-    """Return the rows sorted by cell, the offsets of the cells that have rows, and these cells."""
-    order = np.argsort(index.astype(np.min_scalar_type(n_cells)), kind="stable")  # linear time for short integers
-    counts = np.bincount(index, minlength=n_cells)
-    present = np.flatnonzero(counts)
+    """Return the rows sorted by cell, the offsets of the cells that have rows in any process, and these cells."""
+    order = np.argsort(index.astype(np.min_scalar_type(len(sizes))), kind="stable")  # linear time for short integers
+    counts = np.bincount(index, minlength=len(sizes))
+    present = np.flatnonzero(sizes)
     return order, (0, *np.cumsum(counts[present]).tolist()), present
 
 

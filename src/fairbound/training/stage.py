@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairbound.training.chunks import Floats
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.regularizers import L2, LinearTerm, Regularizer
-from fairbound.training.rows import MatrixRows, Rows
+from fairbound.training.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,6 @@ def last_layer(whole: Stage, w: Floats) -> Stage:
     """
     problem, rows = whole.problem, whole.rows
     problem.assign(w)
-    if not isinstance(rows, MatrixRows):
-        return whole
     found = problem.model.last_layer(rows.probe(), (chunk.X for chunk in rows.chunks(problem.chunk_rows)))
     if found is None:
         return whole
