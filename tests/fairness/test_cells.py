@@ -289,9 +289,9 @@ def test_pos_label_that_is_refused():
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        (["a", "b"], r"'sensitive_feature' .*\(2,\).* 6 rows.*one value"),
-        ({"sex": ["a"] * 7}, r"'sex' .*\(7,\).* 6 rows"),
-        ({"sex": [["a", "b"]] * 6}, r"'sex' .*\(6, 2\).* 6 rows"),
+        (["a", "b"], r"2 rows in 'sensitive_feature', .* 6 rows.*one value"),
+        ({"sex": ["a"] * 7}, r"7 rows in 'sex', .* 6 rows"),
+        ({"sex": [["a", "b"]] * 6}, r"\(6, 2\) in 'sex', .* 6 rows"),
         ("sex", r"sensitive_features .*\(n, columns\), not \(\)"),
         (np.zeros((6, 1, 1)), r"sensitive_features .*\(n, columns\), not \(6, 1, 1\)"),
         ({"sex": [None] * 6}, "'sex' has no known value"),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from fairbound.experiments.exhibits import ResultTable
 from fairbound.experiments.gallery import render_gallery
 from fairbound.experiments.items import ITEMS, Item
 from fairbound.experiments.protocol import DATASETS, EPOCHS, SEEDS, PartName, Run, Setting, SolverName
-from fairbound.experiments.running import Progress, complete, fingerprint, load_rows
+from fairbound.experiments.running import Report, complete, fingerprint, load_rows
 from fairbound.experiments.runs import Evidence, Outcome, Results
 
 RESULTS = "results.jsonl"
@@ -119,7 +118,7 @@ def reproduce(
     out: Path,
     *,
     jobs: int = 1,
-    report: Callable[[Progress], None] | None = None,
+    report: Report | None = None,
     command: str = "",
     overwrite: bool = False,
     exact: bool = False,
@@ -133,8 +132,8 @@ def reproduce(
         The folder for the files.
     jobs : int
         The number of processes.
-    report : function of Progress, optional
-        Called after each run.
+    report : function of two numbers, optional
+        Called after each run with the numbers of finished runs and of all.
     command : str
         The command line, which the gallery shows.
     overwrite : bool

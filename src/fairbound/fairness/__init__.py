@@ -3,7 +3,7 @@
 from fairbound._positive_label import conventional_positive
 from fairbound.fairness.cells import FROM, OVERALL, WITHIN, Cells, Combine, Grouping
 from fairbound.fairness.columns import name_columns
-from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
+from fairbound.fairness.compiler import GroupComparison, RateBlock, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
     KEPT_TOLERANCE,
@@ -54,7 +54,7 @@ from fairbound.fairness.rates import (
     uses_label,
 )
 from fairbound.fairness.row_functions import RowFunction, RowLossOf
-from fairbound.fairness.sensitive import Division, read_columns
+from fairbound.fairness.sensitive import ARRAY_NAME, Division, read_columns
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
     SURROGATES,
@@ -74,6 +74,7 @@ from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValue
 from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, without_quota
 
 __all__ = [
+    "ARRAY_NAME",
     "CONSTRAINTS",
     "FROM",
     "KEPT_TOLERANCE",
@@ -132,7 +133,6 @@ __all__ = [
     "evaluate",
     "false_negative_rate",
     "false_positive_rate",
-    "group_shares",
     "group_sums",
     "holds_probabilities",
     "is_divided",

@@ -506,22 +506,9 @@ class Quota(Constraint):
 
 
 CONSTRAINTS: dict[str, type[Constraint]] = {
-    str(constraint.measure): constraint
-    for constraint in (
-        DemographicParity,
-        DisparateImpact,
-        EqualImpact,
-        EqualOpportunity,
-        PredictiveEquality,
-        EqualizedOdds,
-        AccuracyParity,
-        PredictiveParity,
-        NegativePredictiveParity,
-        Sufficiency,
-        Representation,
-        Covariance,
-    )
+    str(kind.__dataclass_fields__["measure"].default): kind for kind in Constraint.__subclasses__() if kind is not Quota
 }
+"""The kind of limit on each measure."""
 
 
 def rate_limit(

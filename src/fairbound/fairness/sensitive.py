@@ -13,6 +13,9 @@ from fairbound._values import exact_array
 from fairbound.fairness.columns import encode, name_columns
 from fairbound.fairness.group_probabilities import group_weights, holds_probabilities, is_divided, read_probabilities
 
+ARRAY_NAME = "sensitive_feature"
+"""The name of a column of groups that has none."""
+
 
 def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
     """Return named columns from a mapping, a table with `.columns`, or an array."""
@@ -29,9 +32,10 @@ def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
     else:
         array = exact_array(sensitive_features)
         if array.ndim == 1:
-            columns = {str(getattr(sensitive_features, "name", None) or "sensitive_feature"): sensitive_features}
+            columns = {str(getattr(sensitive_features, "name", None) or ARRAY_NAME): sensitive_features}
         elif array.ndim == 2:
-            columns = {f"sensitive_feature_{j}": array[:, j] for j in range(array.shape[1])}
+            several = array.shape[1] > 1
+            columns = {f"{ARRAY_NAME}_{j}" if several else ARRAY_NAME: array[:, j] for j in range(array.shape[1])}
         else:
             raise ValueError(f"sensitive_features must have shape (n,) or (n, columns), not {array.shape}.")
     columns = {
@@ -41,8 +45,11 @@ def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
     for name, column in columns.items():
         shape = np.shape(column)
         if shape != (n,):
+            size = f"{shape[0]} rows" if len(shape) == 1 else f"shape {shape}"
+            folds = " A search cannot cut a dictionary into folds: give it a DataFrame."
             raise ValueError(
-                f"Sensitive column {name!r} has shape {shape}, but y has {n} rows: one value per row is needed."
+                f"sensitive_features has {size} in {name!r}, but there are {n} rows: one value for each row is needed."
+                f"{folds if isinstance(sensitive_features, Mapping) else ''}"
             )
     return columns
 

@@ -32,6 +32,9 @@ from fairbound.fairness.text import as_constraints, distinct_texts
 
 Array = NDArray[np.float64]
 
+PAIRS_AT_ONCE = 256
+"""Pairs of groups that are compared at once for many draws, which bounds the memory."""
+
 SMOOTH = 1e-6
 """The change that stands for a row where c̄ does not jump, as for means of predictions."""
 
@@ -380,24 +383,40 @@ class ConstraintSystem:
     def _worst(self, rates: Array) -> list[ComparedPair | None]:
         found: list[list[ComparedPair]] = [[] for _ in self.constraints]
         for comparison in self.comparisons:
-            block, constraint = comparison.block, self.constraints[comparison.constraint]
-            part, pairs = rates[block.start : block.stop], np.array(comparison.pairs)
-            first, second = part[pairs].T
-            values = _of_pairs(constraint, first, second, self._shares(comparison)[pairs[:, 0]])
-            place = _furthest(constraint, values)
-            places, value = comparison.pairs[place], float(values[place])
-            found[comparison.constraint].append(
-                ComparedPair(block, places, (float(first[place]), float(second[place])), value)
-            )
+            place, value = (each[()] for each in self._worst_of(comparison, comparison.pairs, rates))
+            a, b = comparison.pairs[place]
+            first, second = (float(rates[comparison.block.start + each]) for each in (a, b))
+            pair = ComparedPair(comparison.block, (a, b), (first, second), float(value))
+            found[comparison.constraint].append(pair)
         return [
-            each[_furthest(constraint, np.array([pair.value for pair in each]))] if each else None
+            each[int(_furthest(constraint, np.array([pair.value for pair in each])))] if each else None
             for constraint, each in zip(self.constraints, found, strict=True)
         ]
 
-    def _shares(self, comparison: GroupComparison) -> Array:
-        if resolve_measure(self.constraints[comparison.constraint].measure).comparison != "covariance":
-            return np.ones(len(comparison.block.grouping.groups) + 1)
-        return np.array(group_shares(self.cells, comparison.block.grouping))
+    def drawn(self, position: int, rates: Array) -> Array:
+        """Return the measured value of one constraint for each of many draws of the rates, (draws, R)."""
+        constraint = self.constraints[position]
+        parts = [
+            self._worst_of(comparison, comparison.pairs[start : start + PAIRS_AT_ONCE], rates)[1]
+            for comparison in self.comparisons
+            if comparison.constraint == position
+            for start in range(0, len(comparison.pairs), PAIRS_AT_ONCE)
+        ]
+        values = np.stack(parts, axis=-1)
+        return np.take_along_axis(values, _furthest(constraint, values)[:, None], axis=-1)[:, 0]
+
+    def _worst_of(
+        self, comparison: GroupComparison, pairs: Sequence[tuple[int, int]], rates: Array
+    ) -> tuple[NDArray[np.intp], Array]:
+        """Return the place of the pair that determines the value of some pairs, and that value; for each draw."""
+        block, constraint = comparison.block, self.constraints[comparison.constraint]
+        first, second = np.moveaxis(rates[..., block.start : block.stop][..., np.array(pairs)], -1, 0)
+        shares = np.ones(len(pairs))
+        if resolve_measure(constraint.measure).comparison == "covariance":
+            shares = np.array(group_shares(self.cells, block.grouping))[[a for a, _ in pairs]]
+        values = _of_pairs(constraint, first, second, shares)
+        place = _furthest(constraint, values)
+        return place, np.take_along_axis(values, place[..., None], axis=-1)[..., 0]
 
 
 def _products(moved: NDArray[Any], cells: Cells) -> Array:
@@ -429,13 +448,14 @@ def _of_pairs(constraint: Constraint, first: Array, second: Array, shares: Array
     return np.divide(first, second, out=nobody, where=(second > 0) | np.isnan(first - second))
 
 
-def _furthest(constraint: Constraint, values: Array) -> int:
+def _furthest(constraint: Constraint, values: Array) -> NDArray[np.intp]:
     """Return the place of the value nearest to a bound, or furthest beyond it; of the first NaN, if there is any."""
-    measure = resolve_measure(constraint.measure)
-    if np.isnan(values).any():
-        return int(np.isnan(values).argmax())
+    measure, unknown = resolve_measure(constraint.measure), np.isnan(values)
     if measure.comparison == "value" or isinstance(constraint.bound, tuple):
         lower, upper = constraint.limits
         with np.errstate(invalid="ignore"):
-            return int(np.lexsort((values, np.fmin(values - lower, upper - values)))[0])
-    return int(values.argmin() if measure.larger_is_stricter else values.argmax())
+            room = np.fmin(values - lower, upper - values)
+        place = np.lexsort((values, room), axis=-1)[..., 0]
+    else:
+        place = values.argmin(axis=-1) if measure.larger_is_stricter else values.argmax(axis=-1)
+    return np.where(unknown.any(axis=-1), unknown.argmax(axis=-1), place)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 from fairbound.experiments.claims import Check, check
-from fairbound.experiments.exhibits import ResultTable, Value, plain_table
+from fairbound.experiments.exhibits import ResultTable, Value, table
 from fairbound.experiments.protocol import DATASETS, EPOCHS, PRINTED, SCENARIOS
 from fairbound.experiments.runs import Evidence
 
@@ -53,12 +54,12 @@ def measured(evidence: Evidence) -> dict[str, float]:
 def tabulate_statistics(evidence: Evidence) -> ResultTable:
     """Return our statistics beside the printed ones."""
     printed = PRINTED.statistics[evidence.setting.dataset]
-    rows = [
-        (name, *(f"{found:,}" if isinstance(found, int) else f"{found:.4f}" for found in (value, printed[name])))
-        for name, value in measured(evidence).items()
-    ]
-    title = f"{DATASETS[evidence.setting.dataset]}, statistics"
-    return plain_table(title, ("statistic", "ours", "printed"), rows)
+    both = ((name, value, printed[name]) for name, value in measured(evidence).items())
+    return table(
+        f"{DATASETS[evidence.setting.dataset]}, statistics",
+        [(name, *(f"{n:,}" if isinstance(n, int) else f"{n:.4f}" for n in found)) for name, *found in both],
+        *((heading, "", itemgetter(place)) for place, heading in enumerate(("statistic", "ours", "printed"))),
+    )
 
 
 def check_statistics(evidence: Evidence) -> Iterator[Check]:
