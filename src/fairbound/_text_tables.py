@@ -113,7 +113,7 @@ def _escaped(text: str) -> str:
     return html.escape(visible(text))
 
 
-class Printed(ABC):
+class Page(ABC):
     """A result that `print` shows as a page of tables, and a notebook as HTML."""
 
     __slots__ = ()

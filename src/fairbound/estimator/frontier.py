@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairbound._errors import LimitWarning
-from fairbound._text_tables import Printed, TextTable, axes_of_plot, data_frame
+from fairbound._text_tables import Page, TextTable, axes_of_plot, data_frame
 from fairbound._words import number
 from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.result import FitResult
@@ -49,7 +49,7 @@ class FrontierModel:
         return self.result.limits[self.position]
 
 
-class FrontierModels(tuple[FrontierModel, ...], Printed):
+class FrontierModels(tuple[FrontierModel, ...], Page):
     """The points of a frontier, from loose to strict: print it, show it in a notebook, or plot it."""
 
     __slots__ = ()

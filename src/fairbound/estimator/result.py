@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._json import Number, as_record, plain
-from fairbound._text_tables import Printed, TextTable
+from fairbound._text_tables import Page, TextTable
 from fairbound._words import as_text, count, number
 from fairbound.data import make_frame
 from fairbound.estimator.base_result import BaseResult
@@ -30,7 +30,7 @@ from fairbound.training import PHASES, FitRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitResult(FitRecord, Printed):
+class FitResult(FitRecord, Page):
     """The outcome of a fit: what the solver says (`FitRecord`), and the decisions of `predict`.
 
     Attributes

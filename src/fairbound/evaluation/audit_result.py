@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Literal
 
 from fairbound._json import as_json
-from fairbound._text_tables import Printed, TextTable, data_frame
+from fairbound._text_tables import Page, TextTable, data_frame
 from fairbound._words import lookup
 from fairbound.evaluation.audit_page import audit_notes, audit_page
 from fairbound.evaluation.audit_plot import plot_rate
@@ -21,7 +21,7 @@ from fairbound.fairness import OTHER_NAMES
 
 
 @dataclass(frozen=True)
-class Audit(Printed):
+class Audit(Page):
     """The result of `audit`: decisions measured by group.
 
     Use it through `print`, `to_dict()`, `to_json()`, `to_frame()`, or as HTML in a notebook.

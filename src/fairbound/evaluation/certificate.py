@@ -23,7 +23,7 @@ from typing import Any
 
 from fairbound._errors import InputError, Message, argument
 from fairbound._json import as_json, as_record
-from fairbound._text_tables import Printed, TextTable
+from fairbound._text_tables import Page, TextTable
 from fairbound._values import as_numbers
 from fairbound._weights import check_largest_weight
 from fairbound._words import as_level, at_least, at_most, count, number
@@ -55,7 +55,7 @@ class RateInterval(RateKey):
 
 
 @dataclass(frozen=True)
-class Certificate(Printed):
+class Certificate(Page):
     """The verdicts on all limits.
 
     Use it through `print`, `to_dict()`, `to_json()`, or as HTML in a notebook.

@@ -28,7 +28,7 @@ from scipy import special
 
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import write_file
-from fairbound._text_tables import Printed, TextTable
+from fairbound._text_tables import Page, TextTable
 from fairbound._words import as_level, count, listed, number
 from fairbound.evaluation.e_processes import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
@@ -62,7 +62,7 @@ LATE = (
 )
 
 
-class Monitor(Printed):
+class Monitor(Page):
     """Watches limits on a stream of decisions, and raises an alarm once a limit is broken with the stated confidence.
 
     Parameters

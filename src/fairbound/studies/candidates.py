@@ -12,7 +12,7 @@ from msgspec import Struct
 from fairbound._escapes import for_spreadsheet
 from fairbound._files import as_utf8, fresh_folder, json_bytes
 from fairbound._json import as_record, decode, plain
-from fairbound._text_tables import Printed, TextTable, data_frame
+from fairbound._text_tables import Page, TextTable, data_frame
 from fairbound._words import at_least, at_most, count, group_text, number, p_text
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
@@ -84,7 +84,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Alternatives(Printed):
+class Alternatives(Page):
     """The result of `alternatives`.
 
     Use it through `print`, `to_frame()`, `to_dict()` and `write(folder)`.
