@@ -29,6 +29,8 @@ def test_train_under_a_limit(fairbound, loans, tmp_path):
     assert "no limit" in found.stdout
     assert "with limits" in found.stdout
     assert "gain over the best constant prediction" in found.stdout
+    (line,) = re.findall(rf"^  {re.escape(LIMIT)}  .*$", found.stdout, re.MULTILINE)
+    assert "  female / male  " in line
     before_tables = found.stdout[: found.stdout.index("300 held-out rows\n")]
     for words in ("What was asked?", "What holds on new rows?", "What did it cost?"):
         assert words in before_tables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -9,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import QuantileRegressor, Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
-from fairbound import ConstrainedRegressor, LimitWarning, Loss, Training
+from fairbound import ConstrainedRegressor, LimitWarning, Loss, Training, load
 from fairbound.sqp import Status
 
 
@@ -157,3 +159,24 @@ def test_a_margin_makes_the_forecast_hold() -> None:
 
 def test_the_estimator_follows_the_rules_of_scikit_learn() -> None:
     check_estimator(ConstrainedRegressor(), on_skip=None)
+
+
+@pytest.mark.filterwarnings("ignore:The model keeps the limits on its training rows:UserWarning")
+@pytest.mark.parametrize(
+    "options", [{}, {"base": "lightgbm"}, {"base": HistGradientBoostingRegressor(max_iter=5)}, {"hidden": (4,)}]
+)
+def test_a_saved_model_predicts_the_same(options: dict, tmp_path: Path) -> None:
+    if options.get("base") == "lightgbm":
+        options = {"base": pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=5, verbose=-1)}
+    elif "base" in options:
+        pytest.importorskip("skops")
+    elif "hidden" in options:
+        pytest.importorskip("torch")
+    X, y, group = incomes()
+    limits = ["mean_difference <= 2000", "disparate_impact >= 0.5 at quantiles 50%"]
+    model = ConstrainedRegressor(limits, training=Training(iterations=5), **options)
+    model.fit(X, y, sensitive_features=group).save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    np.testing.assert_array_equal(read.predict(X), model.predict(X))
+    assert str(read.result_) == str(model.result_)
+    assert list(map(str, read.constraints)) == limits
