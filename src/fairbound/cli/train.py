@@ -165,7 +165,7 @@ def frontier(
     output.text()
     show_frontier(output, study.summary)
     show_notes(output, study)
-    files = f"frontier.csv, model (of {limit})" + ("" if no_models else ", models")
+    files = f"frontier.csv, model (of {study.limits[0]})" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
     exit_after(study, saved, kept=all(point.training.kept for point in study.summary.frontier))
