@@ -33,6 +33,7 @@ from fairbound.estimator.feature_names import learn_names
 from fairbound.estimator.fitted_model import FittedModel
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModels, frontier_models
+from fairbound.estimator.further_limits import best_rows
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.models import last_model
 from fairbound.estimator.parameters import (
@@ -42,7 +43,6 @@ from fairbound.estimator.parameters import (
     present_processes,
     settled_seed,
 )
-from fairbound.estimator.quotas import best_rows
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
