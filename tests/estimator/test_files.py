@@ -434,6 +434,7 @@ def test_a_model_of_files_finds_its_columns_in_a_table(tmp_path):
 
 def test_decisions_about_the_rows_of_every_source_are_those_of_the_table(tmp_path):
     """Also those of a typed column of dates, which is days, and of a model trained on text that is no plain number."""
+
     def place(name):
         (tmp_path / name).mkdir()
         return tmp_path / name
