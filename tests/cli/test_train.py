@@ -119,23 +119,6 @@ def test_what_is_not_certified_has_exit_code_1(fairbound, tmp_path):
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_limits_that_exclude_each_other_are_refused_before_training(fairbound, loans, tmp_path):
-    """They were trained for in full before the conflict was named."""
-    for command in (["train"], ["frontier", "--bounds", "0.8"]):
-        for limits in (
-            ["selection_rate >= 0.6", "selection_rate <= 0.3"],
-            ["0.5 <= accuracy[male] <= 1", "accuracy <= 0.4"],
-        ):
-            refused = fairbound(command[0], loans, *command[1:], *LOANS, "--require", *limits, "--out", "run")
-            assert refused.code == 2
-            assert "Reading" not in refused.stderr
-            assert "No model can keep both" in refused.sentence
-            assert all(
-                limit.replace("0.5 <= accuracy[male] <= 1", "accuracy[male]") in refused.sentence for limit in limits
-            )
-            assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize("memory", [[], ["--memory", "1KB"]])
 @pytest.mark.parametrize("limit", ["selection_rate[femal] >= 0.5", "disparate_impact >= 0.8 against femal"])
 def test_a_limit_on_an_unknown_group_is_refused_before_training(fairbound, loans, tmp_path, limit, memory):
