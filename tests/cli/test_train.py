@@ -119,6 +119,17 @@ def test_what_is_not_certified_has_exit_code_1(fairbound, tmp_path):
     assert (tmp_path / "run" / "report.html").is_file()
 
 
+def test_limits_that_exclude_each_other_are_named_by_training(fairbound, loans):
+    for name, limits in {
+        "one": ["selection_rate >= 0.6", "selection_rate <= 0.3"],
+        "two": ["0.5 <= accuracy[male] <= 1", "accuracy <= 0.4"],
+    }.items():
+        told = fairbound("train", loans, *LOANS, "--require", *limits, "--out", name)
+        assert told.code == 1
+        named = told.stdout.partition("In conflict: ")[2].partition("\n")[0]
+        assert all(limit.replace("0.5 <= accuracy[male] <= 1", "accuracy[male]") in named for limit in limits)
+
+
 @pytest.mark.parametrize("memory", [[], ["--memory", "1KB"]])
 @pytest.mark.parametrize("limit", ["selection_rate[femal] >= 0.5", "disparate_impact >= 0.8 against femal"])
 def test_a_limit_on_an_unknown_group_is_refused_before_training(fairbound, loans, tmp_path, limit, memory):
