@@ -32,7 +32,18 @@ from fairbound.cli import main
 from fairbound.studies import read_summary
 from fairbound.training import Passes, as_model
 
-GIVEN = ["rows.parquet", "--target", "y", "--sensitive", "group", "--model", "linear", "--resume", "--checkpoint", "0.001"]
+GIVEN = [
+    "rows.parquet",
+    "--target",
+    "y",
+    "--sensitive",
+    "group",
+    "--model",
+    "linear",
+    "--resume",
+    "--checkpoint",
+    "0.001",
+]
 COMMANDS = {
     "train": ["train", *GIVEN, "--require", "disparate_impact >= 0.9"],
     "frontier": ["frontier", *GIVEN, "--measure", "disparate_impact", "--bounds", "0.7", "0.9"],

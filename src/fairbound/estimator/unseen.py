@@ -17,7 +17,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
+from fairbound._mapped import map_rows
 from fairbound._sharing import gathered, joined, rows_before
 from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
@@ -83,14 +85,18 @@ def rate_distribution(
         Whether the model decides alike for every row that there may be.
     """
     judged = decisions if left_out is None or constant else left_out
-    rates = exact_rates(system, decisions)
-    indicators = decision_indicators(judged, system.cells.outcomes)
-    spread = system.rate_spread(indicators, added=0.0 if constant else 0.5)
-    shift = TOLD * (exact_rates(system, judged) - rates)
+    cells, indicators = system.cells, decision_indicators(judged, system.cells.outcomes)
+    counts = cells.sums(decision_indicators(decisions, cells.outcomes))
+    rates, spread = system.decided_rates(counts), system.rate_spread(indicators, added=0.0 if constant else 0.5)
+    shift = np.zeros_like(rates)
     if judged is not decisions:
-        parts = [exact_rates(system, np.where(out, judged, decisions)) - rates for out in outs]
-        spread = spread + FOLDS * np.cov(parts, rowvar=False)
-    accuracy = system.cells.share(judged == system.cells.labels)
+        rows = np.flatnonzero(judged != decisions)  # few: other rows change no count
+        changes = indicators[rows] - decision_indicators(decisions[rows], cells.outcomes)
+        changed = cells.take(rows)
+        each = [np.ones(len(rows)), *(out[rows] for out in outs)]
+        whole, *parts = (system.decided_rates(counts + changed.sums(changes * one[:, None])) - rates for one in each)
+        shift, spread = TOLD * whole, spread + FOLDS * np.cov(parts, rowvar=False)
+    accuracy = cells.share(judged == cells.labels)
     return RateDistribution(system, rates, shift, spread, asked, accuracy)
 
 
@@ -100,12 +106,12 @@ def is_constant(problem: TrainingProblem, model: Any, Z: NDArray[np.float64], de
     Its logits must be further from any other decision than they are from each other.
     """
     processes = problem.cells.processes
-    found = logits(model, Z, problem.cells.n_labels)
-    ends = gathered((found.min(axis=0), found.max(axis=0), np.unique(decisions)), processes)
-    decided = np.unique(np.concatenate([each for _, _, each in ends]))
+    decided = np.unique(np.concatenate(gathered(np.unique(decisions), processes)))
     if len(decided) > 1:
         return False
-    width = float((np.max([each for _, each, _ in ends], axis=0) - np.min([each for each, _, _ in ends], axis=0)).max())
+    found = logits(model, Z, problem.cells.n_labels)
+    low, high = zip(*gathered((found.min(axis=0), found.max(axis=0)), processes), strict=True)
+    width = float((np.max(high, axis=0) - np.min(low, axis=0)).max())
     towards = np.ones((1, 1)) if found.shape[1] == 1 else -2.0 * np.eye(found.shape[1])[decided]
     moved = (found + width * towards, found - width * towards)
     same = all(bool((decide(each, problem.threshold) == decisions).all()) for each in moved)
@@ -204,7 +210,8 @@ class Outlook:
             if near is not None and near.free_parameters is not None:
                 trial.assign(near.free_parameters)
                 own["neighbour"] = near.parameters
-            yield out, FitSeries(trial, self.Z[inside], **own, **self.options)
+            Z = self.Z[inside] if issparse(self.Z) else map_rows(self.Z, np.flatnonzero(inside))
+            yield out, FitSeries(trial, Z, **own, **self.options)
 
     def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Decisions:
         """Return the decisions of the model of a fold about the rows that it leaves out."""
