@@ -2,7 +2,6 @@
 
 from fairbound._positive_label import conventional_positive
 from fairbound.fairness.cells import FROM, OVERALL, WITHIN, Cells, Combine, Grouping
-from fairbound.fairness.columns import name_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
@@ -35,7 +34,7 @@ from fairbound.fairness.decisions import (
     probabilities,
     softmax,
 )
-from fairbound.fairness.group_probabilities import holds_probabilities, is_divided, read_probabilities, with_unknown
+from fairbound.fairness.group_probabilities import is_divided, read_probabilities, with_unknown
 from fairbound.fairness.measures import MEASURES, OTHER_NAMES, Measure, resolve_measure
 from fairbound.fairness.rates import (
     RATES,
@@ -53,7 +52,7 @@ from fairbound.fairness.rates import (
     true_positive_rate,
     uses_label,
 )
-from fairbound.fairness.row_functions import RowFunction, RowLossOf
+from fairbound.fairness.row_functions import RowFunction
 from fairbound.fairness.sensitive import ARRAY_NAME, Division, read_columns
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
@@ -116,7 +115,6 @@ __all__ = [
     "RateFunction",
     "Representation",
     "RowFunction",
-    "RowLossOf",
     "Sigmoid",
     "SmoothedStep",
     "Sufficiency",
@@ -134,10 +132,8 @@ __all__ = [
     "false_negative_rate",
     "false_positive_rate",
     "group_sums",
-    "holds_probabilities",
     "is_divided",
     "logit",
-    "name_columns",
     "negative_predictive_value",
     "outcome_indicators",
     "parse_constraint",
