@@ -176,9 +176,13 @@ def settings_of(declared: Any) -> Iterator[Declared]:
         yield Declared(name, hints[name], default, *entries.get(name, ()))
 
 
-@cache
 def declared_settings(kind: Any) -> dict[str, Declared]:
     """Return the settings of a dataclass by name."""
+    return _declared(kind)
+
+
+@cache
+def _declared(kind: Any) -> dict[str, Declared]:
     return {each.name: each for each in settings_of(kind)}
 
 

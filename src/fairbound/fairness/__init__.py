@@ -2,6 +2,7 @@
 
 from fairbound._positive_label import conventional_positive
 from fairbound.fairness.cells import FROM, OVERALL, WITHIN, Cells, Combine, Grouping
+from fairbound.fairness.columns import name_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
@@ -34,7 +35,6 @@ from fairbound.fairness.decisions import (
     probabilities,
     softmax,
 )
-from fairbound.fairness.group_probabilities import is_divided, read_probabilities, with_unknown
 from fairbound.fairness.measures import MEASURES, OTHER_NAMES, Measure, resolve_measure
 from fairbound.fairness.rates import (
     RATES,
@@ -53,7 +53,14 @@ from fairbound.fairness.rates import (
     uses_label,
 )
 from fairbound.fairness.row_functions import RowFunction
-from fairbound.fairness.sensitive import ARRAY_NAME, Division, read_columns
+from fairbound.fairness.sensitive import (
+    ARRAY_NAME,
+    Division,
+    is_divided,
+    read_columns,
+    read_probabilities,
+    with_unknown,
+)
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
     SURROGATES,

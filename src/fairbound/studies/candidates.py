@@ -12,7 +12,7 @@ from msgspec import Struct
 from fairbound._escapes import for_spreadsheet
 from fairbound._files import as_utf8, fresh_folder, json_bytes
 from fairbound._json import as_record, decode, plain
-from fairbound._text_tables import TextTable, data_frame, page_as_html, page_as_text
+from fairbound._text_tables import Page, TextTable, data_frame
 from fairbound._words import at_least, at_most, count, group_text, number, p_text
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
@@ -84,7 +84,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Alternatives:
+class Alternatives(Page):
     """The result of `alternatives`.
 
     Use it through `print`, `to_frame()`, `to_dict()` and `write(folder)`.
@@ -250,12 +250,6 @@ class Alternatives:
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
         heading = f"Search for alternatives: {len(self.candidates)} models beside {self.baseline}"
         return heading, self.tables(), [self.sentence, self.verdict, self.note]
-
-    def __str__(self) -> str:
-        return page_as_text(*self._page())
-
-    def _repr_html_(self) -> str:
-        return page_as_html(*self._page())
 
     def write(self, folder: str | Path) -> None:
         """Write log, table, report and the chosen model to a new folder, which appears only when it is complete."""
