@@ -22,7 +22,6 @@ from fairbound.fairness.constraints import (
     Representation,
     Sufficiency,
     rate_limit,
-    share_in,
     shortest,
 )
 from fairbound.fairness.decisions import (
@@ -54,6 +53,7 @@ from fairbound.fairness.rates import (
     uses_label,
 )
 from fairbound.fairness.row_functions import RowFunction, RowLossOf
+from fairbound.fairness.row_losses import regression_loss
 from fairbound.fairness.sensitive import ARRAY_NAME, Division, read_columns
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
@@ -146,10 +146,10 @@ __all__ = [
     "rate_limit",
     "read_columns",
     "read_probabilities",
+    "regression_loss",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
-    "share_in",
     "share_of_selected",
     "shortest",
     "sigmoid",
