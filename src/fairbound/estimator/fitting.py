@@ -24,9 +24,9 @@ from fairbound._sharing import gathered
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.correction import led_by_error
-from fairbound.estimator.floors import floors_in_words, floors_of, lifted_rate
+from fairbound.estimator.correction import led_by_error, penalties
 from fairbound.estimator.forms import choose_form
+from fairbound.estimator.further_limits import floors_in_words, floors_of, lifted_rate, quota_in_words, quota_of
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.models import (
     copied_model,
@@ -41,8 +41,6 @@ from fairbound.estimator.models import (
 from fairbound.estimator.monotone import as_weights, check_slope, signs_asked
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
-from fairbound.estimator.penalty import penalties
-from fairbound.estimator.quotas import quota_in_words, quota_of
 from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.estimator.base_result import FormResult
-from fairbound.estimator.correction import led_by_error
+from fairbound.estimator.correction import led_by_error, penalties
 from fairbound.estimator.models import starting_linear
-from fairbound.estimator.penalty import penalties
 from fairbound.estimator.unseen import Outlook
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, Quota, decide, decision_indicators
 from fairbound.training import Passes, TrainingProblem, probability_at

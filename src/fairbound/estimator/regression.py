@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
+from fairbound.estimator.correction import penalties
 from fairbound.estimator.cross_fitting import cross_fit
 from fairbound.estimator.messages import FitFacts, has_run_out
 from fairbound.estimator.models import (
@@ -29,7 +30,6 @@ from fairbound.estimator.models import (
 )
 from fairbound.estimator.objectives import Reached
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, one_callback, stated_probability
-from fairbound.estimator.penalty import penalties
 from fairbound.estimator.reached import GroupResult, LimitResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data

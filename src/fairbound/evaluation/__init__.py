@@ -29,7 +29,6 @@ from fairbound.evaluation.monitor_records import (
 )
 from fairbound.evaluation.monitoring import Monitor
 from fairbound.evaluation.p_values import PairedTest, beside_the_highest, holm, paired_test
-from fairbound.evaluation.planning import times_as_many
 from fairbound.evaluation.regression_audit import RegressionAudit, audit_regression
 from fairbound.evaluation.requirements import LimitSide, RateKey, Requirement, rate_name
 from fairbound.evaluation.score_records import CalibrationBin, GroupScores, ScoreAudit, ThresholdCurves
@@ -40,7 +39,7 @@ from fairbound.evaluation.significance import (
     compare_selections,
 )
 from fairbound.evaluation.tally import WHOLES, Repeats, Tally
-from fairbound.evaluation.verdicts import LimitCertificate, Verdict, refusal, sides_in_words
+from fairbound.evaluation.verdicts import LimitCertificate, Verdict, refusal, sides_in_words, times_as_many
 
 __all__ = [
     "AUTO",

@@ -263,7 +263,8 @@ class RateDistribution:
     def margins(self, reserve: FloatArray) -> tuple[LimitMargin, ...]:
         """Return a reserve in the unit of the measures.
 
-        The row δ·r_b − r_a ≤ −m of a ratio is r_a/r_b ≥ δ + m/r_b.  All other rows have the unit of their measure.
+        The row δ·r_b − r_a ≤ −m of a ratio is r_a/r_b ≥ δ + m/r_b, at most 1.  All other rows have the unit of their
+        measure.
         """
         A, found = np.asarray(self.system.coefficients), []
         for position, constraint in enumerate(self.system.constraints[: self.asked]):
@@ -275,6 +276,8 @@ class RateDistribution:
                 compared = np.array([self.rates[int(np.argmax(A[row]))] for row in rows])
                 some = compared > 0  # a ratio to a rate of 0 has no unit
                 margins = margins[some] / compared[some] if some.any() else np.zeros(1)
+                if not isinstance(constraint.bound, tuple):
+                    margins = np.minimum(margins, 1.0 - constraint.bound)
             found.append(LimitMargin(str(replace(constraint, reserve=())), float(margins.min()), float(margins.max())))
         return tuple(found)
 

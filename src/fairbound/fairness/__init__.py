@@ -34,7 +34,6 @@ from fairbound.fairness.decisions import (
     probabilities,
     softmax,
 )
-from fairbound.fairness.group_probabilities import holds_probabilities, is_divided, read_probabilities, with_unknown
 from fairbound.fairness.measures import MEASURES, OTHER_NAMES, Measure, resolve_measure
 from fairbound.fairness.rates import (
     RATES,
@@ -54,7 +53,15 @@ from fairbound.fairness.rates import (
 )
 from fairbound.fairness.row_functions import RowFunction, RowLossOf
 from fairbound.fairness.row_losses import regression_loss
-from fairbound.fairness.sensitive import ARRAY_NAME, Division, read_columns
+from fairbound.fairness.sensitive import (
+    ARRAY_NAME,
+    Division,
+    holds_probabilities,
+    is_divided,
+    read_columns,
+    read_probabilities,
+    with_unknown,
+)
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
     SURROGATES,

@@ -38,8 +38,7 @@ from fairbound._values import find_value
 from fairbound._weights import WeightParts, check_magnitude, check_weights
 from fairbound._words import did_you_mean
 from fairbound.fairness.columns import MOST_GROUPS, encode_labels
-from fairbound.fairness.group_probabilities import SUM_TOLERANCE
-from fairbound.fairness.sensitive import Division, encode_columns, read_columns
+from fairbound.fairness.sensitive import SUM_TOLERANCE, Division, encode_columns, read_columns
 
 Floats = NDArray[np.float64]
 
