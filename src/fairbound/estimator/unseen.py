@@ -337,3 +337,34 @@ class Outlook:
         same = is_constant(self.problem, plain_model(self.problem), self.Z, decisions)
         outs = [out for out, _ in self._trials]
         return rate_distribution(system, decisions, left_out, outs, self.asked, constant=same)
+
+
+class ScoresOutlook(Outlook):
+    """The forecast and the margin where limits are about scores, from the scores of the rows left out."""
+
+    kind: ClassVar[Any] = np.float64
+
+    def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Any:
+        """Return the scores of the model of a fold for the rows that it leaves out."""
+        return logits(plain_model(problem), self.Z[out], problem.cells.n_labels)[:, 0]
+
+    def _rates(self, system: ConstraintSystem, left_out: Any) -> RateDistribution:
+        cells, loss, judged = system.cells, self.problem.loss, left_out[:, None]
+        y = cells.labels if cells.targets is None else cells.targets
+        z = logits(plain_model(self.problem), self.Z, cells.n_labels)
+
+        def rates(found: NDArray[np.float64]) -> NDArray[np.float64]:
+            return system.decided_rates(system.sums_of(found, y, loss))
+
+        whole = rates(z)
+        parts = [rates(np.where(out[:, None], judged, z)) - whole for out, _ in self._trials]
+        spread = system.spread_of_means(judged, y, loss) + FOLDS * np.cov(parts, rowvar=False)
+        given = exact_losses(loss, judged, y), exact_losses(loss, 0.0 * judged, y)
+        removed = 1.0 - float(cells.weights @ given[0]) / (float(cells.weights @ given[1]) or 1.0)
+        return RateDistribution(system, whole, TOLD * (rates(judged) - whole), spread, self.asked, removed)
+
+
+def exact_losses(loss: Any, z: NDArray[np.float64], y: Any) -> NDArray[np.float64]:
+    """Return the loss of each row, as limits are judged by it."""
+    found: NDArray[np.float64] = getattr(loss, "exact", loss.values)(z, y)
+    return found
