@@ -23,7 +23,7 @@ from fairbound._mapped import map_rows
 from fairbound._sharing import gathered, joined, rows_before
 from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide
 from fairbound.training import Assessment, Effort, FitSeries, TrainingProblem, TrainingResult, on_rows
 
 Decisions = NDArray[np.int64]
@@ -48,12 +48,6 @@ WORTH_IT = 0.5
 """A margin is dropped if its limits are more likely to break than to hold, although more was asked for."""
 
 STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on the training rows."
-
-
-def exact_rates(system: ConstraintSystem, decisions: Decisions) -> NDArray[np.float64]:
-    """Return the rates of decisions about the rows of a system."""
-    counts = system.cells.sums(decision_indicators(decisions, system.cells.outcomes))
-    return system.decided_rates(counts)
 
 
 def rate_distribution(
@@ -85,17 +79,19 @@ def rate_distribution(
         Whether the model decides alike for every row that there may be.
     """
     judged = decisions if left_out is None or constant else left_out
-    cells, indicators = system.cells, decision_indicators(judged, system.cells.outcomes)
-    counts = cells.sums(decision_indicators(decisions, cells.outcomes))
-    rates, spread = system.decided_rates(counts), system.rate_spread(indicators, added=0.0 if constant else 0.5)
+    cells = system.cells
+    counts = cells.decided(decisions)
+    rates, spread = system.decided_rates(counts), system.rate_spread(judged, added=0.0 if constant else 0.5)
     shift = np.zeros_like(rates)
     if judged is not decisions:
-        rows = np.flatnonzero(judged != decisions)  # few: other rows change no count
-        changes = indicators[rows] - decision_indicators(decisions[rows], cells.outcomes)
-        changed = cells.take(rows)
-        each = [np.ones(len(rows)), *(out[rows] for out in outs)]
-        whole, *parts = (system.decided_rates(counts + changed.sums(changes * one[:, None])) - rates for one in each)
-        shift, spread = TOLD * whole, spread + FOLDS * np.cov(parts, rowvar=False)
+        changed = np.flatnonzero(judged != decisions)  # few: other rows change no count
+
+        def change(rows: NDArray[np.intp]) -> NDArray[np.float64]:
+            part = cells.take(rows)
+            return system.decided_rates(counts + part.decided(judged[rows]) - part.decided(decisions[rows])) - rates
+
+        parts = [change(changed[out[changed]]) for out in outs]
+        shift, spread = TOLD * change(changed), spread + FOLDS * np.cov(parts, rowvar=False)
     accuracy = cells.share(judged == cells.labels)
     return RateDistribution(system, rates, shift, spread, asked, accuracy)
 
@@ -351,3 +347,34 @@ class Outlook:
         same = is_constant(self.problem, plain_model(self.problem), self.Z, decisions)
         outs = [out for out, _ in self._trials]
         return rate_distribution(system, decisions, left_out, outs, self.asked, constant=same)
+
+
+class ScoresOutlook(Outlook):
+    """The forecast and the margin where limits are about scores, from the scores of the rows left out."""
+
+    kind: ClassVar[Any] = np.float64
+
+    def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Any:
+        """Return the scores of the model of a fold for the rows that it leaves out."""
+        return logits(plain_model(problem), self.Z[out], problem.cells.n_labels)[:, 0]
+
+    def _rates(self, system: ConstraintSystem, left_out: Any) -> RateDistribution:
+        cells, loss, judged = system.cells, self.problem.loss, left_out[:, None]
+        y = cells.labels if cells.targets is None else cells.targets
+        z = logits(plain_model(self.problem), self.Z, cells.n_labels)
+
+        def rates(found: NDArray[np.float64]) -> NDArray[np.float64]:
+            return system.decided_rates(system.sums_of(found, y, loss))
+
+        whole = rates(z)
+        parts = [rates(np.where(out[:, None], judged, z)) - whole for out, _ in self._trials]
+        spread = system.spread_of_means(judged, y, loss) + FOLDS * np.cov(parts, rowvar=False)
+        given = exact_losses(loss, judged, y), exact_losses(loss, 0.0 * judged, y)
+        removed = 1.0 - float(cells.weights @ given[0]) / (float(cells.weights @ given[1]) or 1.0)
+        return RateDistribution(system, whole, TOLD * (rates(judged) - whole), spread, self.asked, removed)
+
+
+def exact_losses(loss: Any, z: NDArray[np.float64], y: Any) -> NDArray[np.float64]:
+    """Return the loss of each row, as limits are judged by it."""
+    found: NDArray[np.float64] = getattr(loss, "exact", loss.values)(z, y)
+    return found

@@ -12,7 +12,6 @@ from fairbound.evaluation.forecast import (
     AUTO,
     Forecast,
     LimitForecast,
-    LimitMargin,
     MarginResult,
     RateDistribution,
     room_within,
@@ -29,6 +28,7 @@ from fairbound.evaluation.monitor_records import (
 )
 from fairbound.evaluation.monitoring import Monitor
 from fairbound.evaluation.p_values import PairedTest, beside_the_highest, holm, paired_test
+from fairbound.evaluation.regression_audit import RegressionAudit, audit_regression
 from fairbound.evaluation.requirements import LimitSide, RateKey, Requirement, rate_name
 from fairbound.evaluation.score_records import CalibrationBin, GroupScores, ScoreAudit, ThresholdCurves
 from fairbound.evaluation.scores import Scores, auc_estimate, check_scores, tally_decisions
@@ -59,7 +59,6 @@ __all__ = [
     "LimitCertificate",
     "LimitEvidence",
     "LimitForecast",
-    "LimitMargin",
     "LimitSide",
     "MarginResult",
     "MeasureAudit",
@@ -69,6 +68,7 @@ __all__ = [
     "PairedTest",
     "RateDistribution",
     "RateKey",
+    "RegressionAudit",
     "Repeats",
     "Requirement",
     "RequirementEvidence",
@@ -83,6 +83,7 @@ __all__ = [
     "WeightedShare",
     "auc_estimate",
     "audit",
+    "audit_regression",
     "audit_tally",
     "audited_measures",
     "beside_the_highest",

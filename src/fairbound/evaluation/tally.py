@@ -271,8 +271,7 @@ class Tally:
 
     def recount(self, decisions: np.ndarray) -> Tally:
         """Return the tally of other decisions about the same rows, given as indices of classes."""
-        indicators = _indicators(decisions, self.cells)
-        powers = tuple((cells, cells.sums(indicators)) for cells, _ in self.powers)
+        powers = tuple((cells, cells.decided(cells.of_entries(decisions))) for cells, _ in self.powers)
         return replace(self, powers=powers, divided=None if self.divided is None else decisions)
 
     def group_rows(self, grouping: Grouping) -> list[int]:
@@ -350,17 +349,11 @@ def _powers(
     cells: Cells, decisions: np.ndarray, *, weighted: bool, squares: np.ndarray | None = None
 ) -> tuple[tuple[Cells, np.ndarray], ...]:
     """Return cells and sums of decisions with the weights w⁰; if weighted, also with w and w²."""
-    weights, indicators, found = cells.weights, _indicators(decisions, cells), []
+    weights, decided, found = cells.weights, cells.of_entries(decisions), []
     for weight in (weights > 0, weights, weights**2 if squares is None else squares) if weighted else (weights > 0,):
         counted = replace(cells, weights=np.asarray(weight, dtype=np.float64)).standing_for(cells.counts)
-        found.append((counted, counted.sums(indicators)))
+        found.append((counted, counted.decided(decided)))
     return tuple(found)
-
-
-def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:
-    """1{decision = outcome}, and then 1{decision ≠ outcome}, of shape (n, 2·O)."""
-    selected = cells.of_entries(decisions)[:, None] == np.array(cells.outcomes)
-    return np.concatenate([selected, ~selected], axis=1).astype(np.float64)
 
 
 def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[Hashable, int]]]:

@@ -2,7 +2,6 @@
 
 from fairbound._positive_label import conventional_positive
 from fairbound.fairness.cells import FROM, OVERALL, WITHIN, Cells, Combine, Grouping
-from fairbound.fairness.columns import name_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
@@ -22,7 +21,6 @@ from fairbound.fairness.constraints import (
     Representation,
     Sufficiency,
     rate_limit,
-    share_in,
     shortest,
 )
 from fairbound.fairness.decisions import (
@@ -52,11 +50,11 @@ from fairbound.fairness.rates import (
     true_positive_rate,
     uses_label,
 )
-from fairbound.fairness.row_functions import RowFunction, RowLossOf
+from fairbound.fairness.row_functions import RowFunction
+from fairbound.fairness.row_losses import regression_loss
 from fairbound.fairness.sensitive import (
     ARRAY_NAME,
     Division,
-    holds_probabilities,
     is_divided,
     read_columns,
     read_probabilities,
@@ -123,7 +121,6 @@ __all__ = [
     "RateFunction",
     "Representation",
     "RowFunction",
-    "RowLossOf",
     "Sigmoid",
     "SmoothedStep",
     "Sufficiency",
@@ -141,10 +138,8 @@ __all__ = [
     "false_negative_rate",
     "false_positive_rate",
     "group_sums",
-    "holds_probabilities",
     "is_divided",
     "logit",
-    "name_columns",
     "negative_predictive_value",
     "outcome_indicators",
     "parse_constraint",
@@ -153,10 +148,10 @@ __all__ = [
     "rate_limit",
     "read_columns",
     "read_probabilities",
+    "regression_loss",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
-    "share_in",
     "share_of_selected",
     "shortest",
     "sigmoid",

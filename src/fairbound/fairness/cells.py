@@ -38,6 +38,7 @@ from fairbound._values import find_value
 from fairbound._weights import WeightParts, check_magnitude, check_weights
 from fairbound._words import did_you_mean
 from fairbound.fairness.columns import MOST_GROUPS, encode_labels
+from fairbound.fairness.decisions import decision_indicators
 from fairbound.fairness.sensitive import SUM_TOLERANCE, Division, encode_columns, read_columns
 
 Floats = NDArray[np.float64]
@@ -441,6 +442,10 @@ class Cells:
         if values.ndim != 2 or len(values) != n:
             raise ValueError(f"values must have shape ({n}, outcomes), but have shape {values.shape}.")
         return _exact_sums(self.index, self._times(self.weights), values, self.n_cells, self.processes)
+
+    def decided(self, decisions: NDArray[np.int64]) -> Floats:
+        """Return sums over cells of the entries decided for each outcome, and of those decided otherwise, (K, 2·O)."""
+        return self.sums(decision_indicators(decisions, self.outcomes))
 
     @cached_property
     def everyone(self) -> Grouping:

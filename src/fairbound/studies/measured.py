@@ -178,7 +178,7 @@ def summarize(
             calibration=()
             if certificate is None
             else tuple(
-                LimitOnPart(_valued(limit, found.value))
+                LimitOnPart(LimitValue(found.value, None if found.value is None else limit.keeps(found.value)))
                 for limit, found in zip(constraints, certificate.limits, strict=False)  # not of floors
             ),
             fit=result,
@@ -208,10 +208,6 @@ def _facts(limit: Constraint, groupings: tuple[str, ...]) -> LimitFacts:
         classes=None if limit.classes is None else tuple(map(as_text, limit.classes)),
         groupings=groupings,
     )
-
-
-def _valued(limit: Constraint, value: float | None) -> LimitValue:
-    return LimitValue(value, None if value is None else limit.keeps(value))
 
 
 def _in_words(grouping: Grouping) -> Grouping:
