@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fairbound._errors import argument, together, two_classes_only
+from fairbound._errors import InputError, argument, together, two_classes_only
 from fairbound._journal import digest
 from fairbound._sharing import gathered
 from fairbound.estimator.base_result import BaseResult
@@ -47,10 +47,10 @@ from fairbound.estimator.rows import Data
 from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.targets import warn_if_guessed
-from fairbound.estimator.unseen import Outlook
+from fairbound.estimator.unseen import Outlook, ScoresOutlook
 from fairbound.estimator.watched import Watched, count_labels, validation_loss, watched_columns
 from fairbound.evaluation import Forecast, Tally
-from fairbound.fairness import Cells, Constraint, decide, decision_indicators
+from fairbound.fairness import Cells, Constraint, decide
 from fairbound.training import (
     Assessment,
     Effort,
@@ -227,7 +227,15 @@ class Fitting:
         asked = len(self.params.constraints)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
         of_folds = {"objective": self.objective.of_training, "effort": replace(self._effort(), epochs=0)}
-        outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
+        scores = not self.problem.system.counts_decisions
+        if scores and (validation is not None or calibration is not None or not self.problem.system.has_means):
+            raise InputError(
+                "{limits}: not all of these are about decisions.",
+                "Limit means, losses and selection rates only, without {eval_set=} and {confidence=}.",
+                limits=", ".join(self.problem.system.texts),
+            )
+        kind = ScoresOutlook if scores else Outlook
+        outlook = kind(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
             result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
@@ -380,7 +388,7 @@ class Fitting:
         return replace(
             assessment,
             accuracy=cells.share(right, weights),
-            counts=cells.sums(decision_indicators(decisions, cells.outcomes)),
+            counts=cells.decided(decisions),
         )
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:

@@ -115,7 +115,7 @@ def limit_results(
 ) -> tuple[LimitResult, ...]:
     """Return one result for each limit, from the assessment of the decisions of `predict`."""
     system, found = assessment.system, []
-    gaps = surrogate_gaps(system, sums, assessment.counts)
+    gaps = surrogate_gaps(system, sums, assessment.judged_sums)
     for position, constraint in enumerate(system.constraints):
         if isinstance(constraint, Quota):
             continue

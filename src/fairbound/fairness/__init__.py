@@ -21,7 +21,6 @@ from fairbound.fairness.constraints import (
     Representation,
     Sufficiency,
     rate_limit,
-    share_in,
     shortest,
 )
 from fairbound.fairness.decisions import (
@@ -52,6 +51,7 @@ from fairbound.fairness.rates import (
     uses_label,
 )
 from fairbound.fairness.row_functions import RowFunction
+from fairbound.fairness.row_losses import regression_loss
 from fairbound.fairness.sensitive import (
     ARRAY_NAME,
     Division,
@@ -148,10 +148,10 @@ __all__ = [
     "rate_limit",
     "read_columns",
     "read_probabilities",
+    "regression_loss",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
-    "share_in",
     "share_of_selected",
     "shortest",
     "sigmoid",
