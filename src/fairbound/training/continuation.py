@@ -167,8 +167,8 @@ class Continuation:
         """
         problem = self.own(problem)
         free = self._begin(problem, objective, points)
-        # Under limits a fit aims at costs, if there are any.  It does so too where the model of the least loss keeps the
-        # limits: else a stricter limit would have less cost.
+        # Under limits a fit aims at costs, if there are any, also where the model of the least loss keeps the limits:
+        # else a stricter limit would have less cost.
         staked = problem.cells.targets is not None and objective == "accuracy"
         if free.kept and not points and not (problem.system.n_rows and (staked or free.near_constant)):
             self._use_precision(problem, objective)
