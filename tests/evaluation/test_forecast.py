@@ -46,7 +46,7 @@ def distribution(limits, y, group, decided, weights=None, shift=0.0):
     indicators = decision_indicators(cells.of_entries(decided), cells.outcomes)
     counts = cells.sums(indicators)
     rates = system.decided_rates(counts)
-    spread = system.rate_spread(indicators)
+    spread = system.rate_spread(cells.of_entries(decided))
     return RateDistribution(system, rates, np.full(len(rates), shift), spread), counts
 
 

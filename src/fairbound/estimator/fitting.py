@@ -50,7 +50,7 @@ from fairbound.estimator.targets import warn_if_guessed
 from fairbound.estimator.unseen import Outlook, ScoresOutlook
 from fairbound.estimator.watched import Watched, count_labels, validation_loss, watched_columns
 from fairbound.evaluation import Forecast, Tally
-from fairbound.fairness import Cells, Constraint, decide, decision_indicators
+from fairbound.fairness import Cells, Constraint, decide
 from fairbound.training import (
     Assessment,
     Effort,
@@ -386,7 +386,7 @@ class Fitting:
         return replace(
             assessment,
             accuracy=cells.share(right, weights),
-            counts=cells.sums(decision_indicators(decisions, cells.outcomes)),
+            counts=cells.decided(decisions),
         )
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:

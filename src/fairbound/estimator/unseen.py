@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fairbound._sharing import gathered, joined, rows_before
 from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide
 from fairbound.training import Assessment, Effort, FitSeries, TrainingProblem, TrainingResult, on_rows
 
 Decisions = NDArray[np.int64]
@@ -46,12 +46,6 @@ WORTH_IT = 0.5
 """A margin is dropped if its limits are more likely to break than to hold, although more was asked for."""
 
 STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on the training rows."
-
-
-def exact_rates(system: ConstraintSystem, decisions: Decisions) -> NDArray[np.float64]:
-    """Return the rates of decisions about the rows of a system."""
-    counts = system.cells.sums(decision_indicators(decisions, system.cells.outcomes))
-    return system.decided_rates(counts)
 
 
 def rate_distribution(
@@ -83,12 +77,11 @@ def rate_distribution(
         Whether the model decides alike for every row that there may be.
     """
     judged = decisions if left_out is None or constant else left_out
-    rates = exact_rates(system, decisions)
-    indicators = decision_indicators(judged, system.cells.outcomes)
-    spread = system.rate_spread(indicators, added=0.0 if constant else 0.5)
-    shift = TOLD * (exact_rates(system, judged) - rates)
+    rates = system.rates_of(decisions)
+    spread = system.rate_spread(judged, added=0.0 if constant else 0.5)
+    shift = TOLD * (system.rates_of(judged) - rates)
     if judged is not decisions:
-        parts = [exact_rates(system, np.where(out, judged, decisions)) - rates for out in outs]
+        parts = [system.rates_of(np.where(out, judged, decisions)) - rates for out in outs]
         spread = spread + FOLDS * np.cov(parts, rowvar=False)
     accuracy = system.cells.share(judged == system.cells.labels)
     return RateDistribution(system, rates, shift, spread, asked, accuracy)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fairbound.fairness.cells import Cells
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
 from fairbound.fairness.constraints import Constraint, Quota
-from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
+from fairbound.fairness.decisions import DecisionSurrogate, check_threshold, decision_indicators
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import AFFINE_RATES, differentiate, evaluate, mean, selection_rate
 from fairbound.fairness.row_functions import RowFunction, RowLossOf
@@ -235,6 +235,10 @@ class ConstraintSystem:
             raise ValueError(f"{', '.join(self.texts)}: decisions alone do not say whether scores keep a limit.")
         return self.rates(np.broadcast_to(sums, (len(self.surrogates), *sums.shape[-2:])))
 
+    def rates_of(self, decisions: NDArray[np.int64]) -> Array:
+        """Return the exact rates of decisions about the entries of the cells."""
+        return self.decided_rates(self.cells.decided(decisions))
+
     def values_and_derivative(self, S: Array) -> tuple[Array, Array]:
         """Return c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
         if self._affine is not None:
@@ -272,7 +276,7 @@ class ConstraintSystem:
         found = self.cells.smallest_weight * np.abs(derivative * jumps[:, None, None]).max(axis=(1, 2, 3))
         return found if jumps.all() else np.where(found > 0.0, found, SMOOTH)
 
-    def rate_spread(self, indicators: Array, added: float = 0.5) -> Array:
+    def rate_spread(self, decisions: NDArray[np.int64], added: float = 0.5) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
 
         Each row falls into one entry of a table T: its cell, and the decision about it.  For n independent rows the
@@ -287,12 +291,11 @@ class ConstraintSystem:
 
         Parameters
         ----------
-        indicators : array of shape (n, 2·O)
-            Which rows are selected for each outcome, and which are not.
+        decisions : array of shape (n,)
         added : float
             Number of rows to add to each entry.
         """
-        cells = self.cells
+        cells, indicators = self.cells, decision_indicators(decisions, self.cells.outcomes)
         columns = slice(None) if cells.n_labels == 2 else slice(cells.n_labels)  # one for each decision
         row = float(cells.totals.sum()) / cells.n_rows
         some = (cells.totals > 0)[:, None]
