@@ -203,10 +203,10 @@ def read_decisions(
 
     from fairbound._weights import check_weights
     from fairbound.data import code_labels
-    from fairbound.evaluation import Repeats, match_decisions, match_positive
+    from fairbound.evaluation import match_decisions, match_positive
 
     columns, groups, counted = read_decided_columns(path, reading, memory, count=True, weight=weight, score=score)
-    known: dict[str, Any] = {"sample_weight": None, "repeats": None if counted is None else Repeats(counted)}
+    known: dict[str, Any] = {"sample_weight": None, "repeats": counted}
     if weight is not None:
         shown = Message("Column {column!r} ({weight=})", column=weight)
         known["sample_weight"] = check_weights(columns[weight], len(columns[weight]), shown)

@@ -37,7 +37,7 @@ from fairbound.evaluation.significance import (
     Significance,
     compare_selections,
 )
-from fairbound.evaluation.tally import WHOLES, Repeats, Tally
+from fairbound.evaluation.tally import WHOLES, Tally
 from fairbound.evaluation.verdicts import LimitCertificate, Verdict, refusal, sides_in_words, times_as_many
 
 __all__ = [
@@ -69,7 +69,6 @@ __all__ = [
     "RateDistribution",
     "RateKey",
     "RegressionAudit",
-    "Repeats",
     "Requirement",
     "RequirementEvidence",
     "ScoreAudit",

@@ -29,7 +29,7 @@ from fairbound._weights import check_largest_weight
 from fairbound._words import as_level, at_least, at_most, count, number
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, requirements_of
-from fairbound.evaluation.tally import Repeats, Tally
+from fairbound.evaluation.tally import Tally
 from fairbound.evaluation.verdicts import (
     GroupRows,
     LimitCertificate,
@@ -158,7 +158,7 @@ def certify(
     groups: Combine = "each",
     pos_label: Hashable | None = None,
     positive_decision: Hashable | None = None,
-    repeats: Repeats | None = None,
+    repeats: Any = None,
 ) -> Certificate:
     """Test limits on held-out rows.
 
@@ -181,8 +181,8 @@ def certify(
         Which of two labels is the positive one; by default as for `Cells.build`.
     positive_decision : value, optional
         The decision that means the positive label, if decisions have other values than the two labels.
-    repeats : Repeats, optional
-        How many rows each of these rows stands for.
+    repeats : sequence of n numbers, optional
+        How many rows each of these rows stands for; their weight is the same.
 
     Examples
     --------
