@@ -37,7 +37,6 @@ from fairbound.estimator.rows import Data
 from fairbound.estimator.scores import BaseScores
 from fairbound.estimator.small_groups import settle_small_groups
 from fairbound.estimator.unseen import ScoresOutlook, exact_losses
-from fairbound.evaluation import Forecast, MarginResult
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, regression_loss, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import (
@@ -177,30 +176,19 @@ class RegressionFitting:
         progress.close()
         record, facts = self._record(problem, result)
         forecast = outlook.forecast(result) if params.training.forecast else None
-        record = replace(record, forecast=self._in_unit(forecast), margin=self._margin_in_unit(outlook.margin))
+        record = replace(record, forecast=self._in_unit(forecast), margin=self._in_unit(outlook.margin))
         facts.warn(record, stacklevel=4)
         return record
 
-    def _in_unit(self, found: Forecast | None) -> Forecast | None:
-        """Return a forecast in the unit of y."""
+    def _in_unit(self, found: Any) -> Any:
+        """Return a forecast, or a margin, in the unit of y."""
         if found is None:
             return None
-        limits = []
-        for each, limit in zip(found.limits, [one for one in self.constraints if one.bound is not None], strict=False):
-            unit = self.unit.of(limit)
-            scaled = {name: unit * getattr(each, name) for name in ("expected", "lower", "upper")}
-            limits.append(replace(each, limit=str(limit), **scaled))
-        return replace(found, limits=tuple(limits))
-
-    def _margin_in_unit(self, found: MarginResult | None) -> MarginResult | None:
-        if found is None:
-            return None
-        known = {str(self.unit.standard(limit)): limit for limit in self.constraints}
-        limits = []
+        known, limits = {str(self.unit.standard(limit)): limit for limit in self.constraints}, []
         for each in found.limits:
-            limit = known[each.limit]
-            unit = self.unit.of(limit)
-            limits.append(replace(each, limit=str(limit), least=unit * each.least, most=unit * each.most))
+            limit, names = known[each.limit], {"expected", "lower", "upper", "least", "most"} & set(vars(each))
+            scaled = {name: self.unit.of(limit) * getattr(each, name) for name in names}
+            limits.append(replace(each, limit=str(limit), **scaled))
         return replace(found, limits=tuple(limits))
 
     def _record(self, problem: TrainingProblem, result: TrainingResult) -> tuple[FitResult, FitFacts]:
