@@ -27,7 +27,7 @@ from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_enc
 from fairbound.estimator.correction import led_by_error, penalties
 from fairbound.estimator.forms import choose_form
 from fairbound.estimator.further_limits import floors_in_words, floors_of, lifted_rate, quota_in_words, quota_of
-from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
+from fairbound.estimator.messages import FitFacts, erased_classes, has_run_out
 from fairbound.estimator.models import (
     copied_model,
     first_model,
@@ -393,9 +393,7 @@ class Fitting:
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
         cells = self.cells
-        decided, labelled = (
-            cells.total(count_rows(cells.of_rows(each), cells.n_labels)) for each in (self.decisions(), cells.labels)
-        )
+        decided, labelled = cells.rows_by_class(self.decisions()), cells.rows_by_class(cells.labels)
         free = None if result.free is None else result.free.counts
         return FitFacts(
             constraints=self.constraints,
