@@ -37,7 +37,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
-from fairbound.estimator.monotone import as_weights, check_slope, signs_asked
+from fairbound.estimator.monotone import check_slope, keep_signs
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
 from fairbound.estimator.reached import group_results, limit_results
@@ -137,9 +137,7 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
-        signs = signs_asked(params, cells.n_labels, self.encoder, data.inputs) if self.base is None else self.base.signs
-        if signs:
-            self.model.keep_signs(as_weights(signs, self.n_inputs, self.base))
+        keep_signs(self.model, params, cells.n_labels, self.base, self.encoder, data.inputs)
         self.Z = model_inputs(self.model, self.Z)
         self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
         if processes is not None:

@@ -27,6 +27,7 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
+from fairbound.estimator.monotone import check_slope, keep_signs
 from fairbound.estimator.objectives import Reached
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, one_callback, stated_probability
 from fairbound.estimator.reached import GroupResult, LimitResult
@@ -99,7 +100,7 @@ class RegressionFitting:
         self.base: BaseScores | None = None
         if params.base.classifier is not None:
             scores, fitted, _ = cross_fit(params, data, cells, self.encoder, seed, stacklevel=4)
-            self.base = BaseScores(scores, fitted, flipped=False)
+            self.base = BaseScores(scores, fitted, flipped=False).monotone_as_base(params, self.encoder, data.inputs)
             Z = self.base.join(Z)
             self.input_names = self.base.names(self.input_names, (ONLY, ONLY))
         if cells.division is not None:
@@ -119,6 +120,7 @@ class RegressionFitting:
             generator=self.generator,
             n_scores=0 if self.base is None else 1,
         )
+        keep_signs(self.model, params, 1, self.base, self.encoder, data.inputs)
         self.Z = model_inputs(self.model, Z)
         try_model(self.model, self.Z)
         self.start = as_model(self.model).current()
@@ -145,6 +147,8 @@ class RegressionFitting:
             callback=callback,
         )
         use_double(self.model)
+        if self.base is not None:
+            check_slope(self.model, self.base.monotone)
         return result
 
     def run(self) -> FitResult:

@@ -13,16 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import msgspec
-
-if TYPE_CHECKING:
-    from fairbound.experiments.runs import Results
+from typing import Any, Literal
 
 SolverName = Literal["paper", "fast"]
 PartName = Literal["train", "test"]
@@ -75,49 +69,17 @@ SEARCH_FITS = 12
 """Bisection over seven decades leaves a factor of 1.004 after twelve fits.  More fits would not help a search."""
 
 
-class PrintedRow(NamedTuple):
-    """A row of Table 2 or 4: percent, and violations by surrogate (c) and by decisions (c̄).
+PRINTED: dict[str, Any] = json.loads(files("fairbound.experiments").joinpath("printed.json").read_bytes())
+"""The numbers of the paper.
 
-    The columns "male" and "female" mean White and non-White for Law.
-    """
-
-    accuracy: float
-    male: float
-    female: float
-    surrogate_di: float
-    surrogate_ei: float
-    exact_di: float
-    exact_ei: float
-
-
-class PrintedCost(NamedTuple):
-    """A row of Table 3: mean minutes per run, largest megabytes, total core-hours of the eight runs."""
-
-    minutes: float
-    megabytes: float
-    hours: float
-
-
-class Printed(msgspec.Struct):
-    """The numbers of the paper.
-
-    Attributes
-    ----------
-    limits : rows of Tables 2 and 4 by ratio, data set and scenario
-    cost : rows of Table 3 by data set, surrogate and approach
-    statistics : Table 1
-    active : the two ratios between which the limit begins to bind, according to the text
-    spread : accuracies of the paper's own program under DI alone, in percent: printed, and the highest of any seed
-    """
-
-    limits: dict[str, dict[str, dict[str, PrintedRow]]]
-    cost: dict[str, dict[str, dict[str, PrintedCost]]]
-    statistics: dict[str, dict[str, int | float]]
-    active: dict[str, tuple[float, float]]
-    spread: dict[str, dict[str, tuple[float, float]]]
-
-
-PRINTED = msgspec.json.decode(files("fairbound.experiments").joinpath("printed.json").read_bytes(), type=Printed)
+limits          rows of Tables 2 and 4 by ratio, data set and scenario, in percent: accuracy, that of men and of women
+                (White and non-White for Law); violations of DI and EI by surrogate (c) and by decisions (c̄)
+cost            rows of Table 3 by data set, surrogate and approach: mean minutes per run, largest megabytes, total
+                core-hours of the eight runs
+statistics      Table 1
+active          the two ratios between which the limit begins to bind, according to the text
+spread          accuracies of the paper's own program under DI alone, in percent: printed, and the highest of any seed
+"""
 
 
 @dataclass(frozen=True)
@@ -171,74 +133,3 @@ class Run:
         if self.solver == "fast":
             return 100.0 * (20 + width)
         return self.epochs * (20 + width) * (4.0 if self.batches else 1.0)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The conditions of an item: a data set, a solver and the reported rows; its methods build runs."""
-
-    dataset: str
-    data: str
-    solver: SolverName = "paper"
-    part: PartName = "train"
-    batches: bool = False
-    epochs: int = EPOCHS
-    seeds: tuple[int, ...] = SEEDS
-
-    def free(self, **options: Any) -> Run:
-        """Return a run without limits."""
-        return Run(self.dataset, self.data, self.solver, batches=self.batches, epochs=self.epochs, **options)
-
-    def limited(self, bound: float, measure: str = "disparate_impact", **options: Any) -> Run:
-        """Return a run with one limit."""
-        return replace(self.free(**options), limits=((measure, bound),))
-
-    def constrained(self, approach: str, scale: float = SCALE) -> list[Run]:
-        """Return the runs with limits on ratios by a surrogate, or on the covariance."""
-        if approach == "covariance":
-            return [self.limited(bound, approach, surrogate=approach, scale=1.0) for bound in COVARIANCES]
-        return [self.limited(bound, surrogate=approach, scale=scale) for bound in RATIOS]
-
-    def penalized(self, penalty: float, approach: str = "smoothed_step") -> Run:
-        """Return a run with a penalty of weight 1/λ on the difference of selection rates."""
-        return self.free(penalty=penalty, surrogate=approach, scale=1.0 if approach == "covariance" else SCALE)
-
-    def penalties(self, approach: str) -> list[Run]:
-        """Return the runs with a penalty."""
-        return [self.penalized(penalty, approach) for penalty in PENALTIES]
-
-    def scales(self, bound: float, surrogate: str) -> list[Run]:
-        """Return the runs with the same limit at several scales."""
-        return [self.limited(bound, surrogate=surrogate, scale=scale) for scale in SCALES]
-
-    def scenario(self, name: str, bound: float) -> Run:
-        """Return the run of a row of Table 2 or 4."""
-        return replace(self.free(), limits=tuple((measure, bound) for measure in SCENARIOS[name]))
-
-    def starts(self, bound: float) -> list[Run]:
-        """Return the runs with the same limit from several random starts."""
-        return [self.limited(bound, seed=seed) for seed in self.seeds]
-
-    def search(self, results: Results, target: float) -> Search:
-        """Repeat the search for the penalty of a ratio by bisection of log λ, up to the first run without a result."""
-        strong, weak = math.log10(PENALTIES[0]), math.log10(PENALTIES[-1])
-        fits: list[Run] = []
-        while len(fits) < SEARCH_FITS:
-            middle = (strong + weak) / 2
-            run = self.penalized(10.0**middle)
-            if run not in results:
-                return Search(fits, False, run)
-            fits.append(run)
-            reached = results[run].train.ratio()
-            if abs(reached - target) <= SEARCH_TOLERANCE:
-                return Search(fits, True, None)
-            strong, weak = (strong, middle) if reached < target else (middle, weak)
-        return Search(fits, False, None)
-
-
-class Search(NamedTuple):
-    """The finished fits of a search, whether the last is within the tolerance, and the next one, if it goes on."""
-
-    fits: list[Run]
-    found: bool
-    next: Run | None

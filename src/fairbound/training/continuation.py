@@ -167,7 +167,10 @@ class Continuation:
         """
         problem = self.own(problem)
         free = self._begin(problem, objective, points)
-        if free.kept and not points and not (problem.system.n_rows and free.near_constant):
+        # Under limits a fit aims at costs, if there are any, also where the model of the least loss keeps the limits:
+        # else a stricter limit would have less cost.
+        staked = problem.cells.targets is not None and objective == "accuracy"
+        if free.kept and not points and not (problem.system.n_rows and (staked or free.near_constant)):
             self._use_precision(problem, objective)
             return
         self.w = points[-1] if points else self.w
