@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.correction import penalties
+from fairbound.estimator.correction import pose
 from fairbound.estimator.cross_fitting import cross_fit
 from fairbound.estimator.messages import FitFacts, has_run_out
 from fairbound.estimator.models import (
@@ -24,7 +24,6 @@ from fairbound.estimator.models import (
     logits,
     model_inputs,
     new_generator,
-    on_device,
     try_model,
     use_double,
 )
@@ -45,7 +44,6 @@ from fairbound.training import (
     TrainingProblem,
     TrainingResult,
     as_model,
-    as_regularizers,
     fit,
     loss_price,
 )
@@ -132,19 +130,9 @@ class RegressionFitting:
             self.constraints = tuple(limit.at_quantiles(predicted) for limit in self.constraints)
 
     def _pose(self, constraints: Sequence[Constraint]) -> TrainingProblem:
-        params = self.params
         limits = [self.unit.standard(each) for each in constraints]
-        return TrainingProblem(
-            on_device(self.model, params.training.device),
-            self.loss,
-            limits,
-            self.cells,
-            regularizers=[
-                *penalties(params.loss.l2, self.model, self.Z.shape[1], self.base, limits, self.cells),
-                *as_regularizers(params.loss.regularizers),
-            ],
-            passes=Passes(),
-        )
+        given = self.params, self.model, limits, self.cells, self.base, self.Z.shape[1]
+        return pose(*given, loss=self.loss, passes=Passes())
 
     def _fit(self, problem: TrainingProblem, callback: Any = None) -> TrainingResult:
         result = fit(
