@@ -90,7 +90,7 @@ class Data:
         if processes is None:
             return self
         columns = "y", "base_weights", "loss_weights", "cell_weights"
-        own = {name: joined(getattr(self, name), processes) for name in columns}
+        own: dict[str, Any] = {name: joined(getattr(self, name), processes) for name in columns}
         places = joined(self.first + self.positions, processes)
         return replace(self, inputs=self.inputs.joined(processes), groups=None, positions=places, **own)
 
