@@ -13,8 +13,8 @@ PACKAGE = Path(fairbound.__file__).parent
 
 
 def test_every_public_name_has_a_home() -> None:
-    assert set(fairbound.__all__) == set(fairbound._HOMES)
-    assert all(getattr(fairbound, name) is not None for name in fairbound.__all__)
+    assert set(fairbound._HOMES) == {*fairbound.__all__, "StochasticSQP", "StratifiedBatches"}  # these need torch
+    assert all(getattr(fairbound, name) is not None for name in fairbound._HOMES)
     assert set(fairbound.__all__) <= set(dir(fairbound))
 
 

@@ -13,7 +13,7 @@ from fairbound import audit, certify
 from fairbound._escapes import escaped_json, for_spreadsheet, visible
 from fairbound._text_tables import TextTable
 from fairbound._words import EVERYONE, as_text, at_least, at_most, did_you_mean, group_text, listed
-from fairbound.experiments.exhibits import plain_table
+from fairbound.experiments.exhibits import ResultTable
 from fairbound.report.templating import escaped
 
 MEASURES = ["disparate_impact", "demographic_parity", "equal_opportunity", "equalized_odds", "selection_rate"]
@@ -121,7 +121,7 @@ def test_no_cell_is_a_formula(text):
 
 @pytest.mark.parametrize("value", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "\t=1", "\r=1"])
 def test_formulas_get_an_apostrophe_unless_the_exact_text_is_wanted(value):
-    table = plain_table("title", (value,), [(value,)])
+    table = ResultTable("title", (value,), ("",), ((value,),))
     for line in table.to_csv().splitlines():
         assert line.lstrip('"').startswith("'")
     assert table.to_csv(exact=True).count(value) == 2

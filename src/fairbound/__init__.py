@@ -1,6 +1,7 @@
 """fairbound: classifiers trained under stated, hard limits on measured group disparities.
 
-`__all__` lists the names that most users need.  The building blocks below them live in `fairbound.fairness`,
+`__all__` lists the names that most users need; `StochasticSQP` and `StratifiedBatches`, which need torch, come beside
+them.  The building blocks below them live in `fairbound.fairness`,
 `fairbound.sqp`, `fairbound.training`, `fairbound.evaluation`, `fairbound.estimator`, `fairbound.data` and
 `fairbound.persistence`; docs/reference has a page for each.
 """
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
         rate_limit,
     )
     from fairbound.persistence import ModelFileError, load
-    from fairbound.sqp import StochasticSQP
+    from fairbound.sqp import StochasticSQP as StochasticSQP
     from fairbound.studies import alternatives, study
-    from fairbound.training import StratifiedBatches, TrainingProblem
+    from fairbound.training import StratifiedBatches as StratifiedBatches
+    from fairbound.training import TrainingProblem
 
 __all__ = [
     "AccuracyParity",
@@ -61,8 +63,6 @@ __all__ = [
     "PredictiveEquality",
     "PredictiveParity",
     "Representation",
-    "StochasticSQP",
-    "StratifiedBatches",
     "Training",
     "TrainingProblem",
     "alternatives",

@@ -25,13 +25,11 @@ def visible(text: str, *, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        _escape(character) if unicodedata.category(character) in _HIDDEN and character not in keep else character
+        character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if unicodedata.category(character) in _HIDDEN and character not in keep
+        else character
         for character in text
     )
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def without_hidden(word: str) -> str:

@@ -145,6 +145,9 @@ class Training(Effort):
         Whether `fit` starts from the model of the last fit, and keeps its encoder.
     device : str or torch.device, optional
         Where the network is trained, such as "cuda".  Predictions are always made on the CPU, in double precision.
+    monotonic : dict of column to 1 or -1, optional
+        For a linear model of two classes: when such a column rises, the score of the positive label does not fall (1),
+        or does not rise (-1).  A base has constraints of its own, which its correction keeps.
     distributed : {"auto", "off"}
         Inside a process group of torch.distributed, "auto" fits one model to the rows of all processes.
     """
@@ -155,6 +158,7 @@ class Training(Effort):
     forecast: Annotated[bool, IN_PYTHON] = True
     warm_start: Annotated[bool, IN_PYTHON] = False
     device: Annotated[Any, IN_PYTHON] = None
+    monotonic: Annotated[Mapping[Any, int] | None, IN_PYTHON] = None
     distributed: Annotated[Literal["auto", "off"], IN_PYTHON] = "auto"
 
 

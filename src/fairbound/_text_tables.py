@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -110,3 +111,23 @@ def page_as_html(heading: str, tables: Iterable[TextTable], notes: Iterable[str]
 
 def _escaped(text: str) -> str:
     return html.escape(visible(text))
+
+
+class Page(ABC):
+    """A result that `print` shows as a page of tables, and a notebook as HTML."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
+        """Return the heading, the tables and the notes."""
+
+    def to_text(self, name_of: NameOf = python_name) -> str:
+        """Return the page as text; `name_of` gives the names of arguments in it, by default those of Python."""
+        return page_as_text(*self._page(), name_of)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return page_as_html(*self._page())

@@ -147,5 +147,9 @@ def test_what_is_written_is_what_is_said_to_be(fairbound, loans, tmp_path):
     found = fairbound(
         "frontier", loans, *LOANS, "--measure", "disparate_impact", "--bounds", 0.8, "--no-models", "--out", "run"
     )  # fmt: skip
-    named = found.stdout.splitlines()[-1].removeprefix("Written to run: ").removesuffix(".").split(", ")
+    last = found.stdout.splitlines()[-1]
+    assert "model (of disparate_impact >= 0.8)," in last
+    named = (
+        last.replace(" (of disparate_impact >= 0.8)", "").removeprefix("Written to run: ").removesuffix(".").split(", ")
+    )
     assert set(named) == {each.name for each in (tmp_path / "run").iterdir()}

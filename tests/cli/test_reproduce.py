@@ -122,10 +122,10 @@ def test_a_foreign_folder_is_left_alone_unless_told(fairbound, tmp_path, name):
 
 
 def test_tables_have_the_exact_text_on_request(fairbound, tmp_path, monkeypatch):
-    from fairbound.experiments.exhibits import plain_table
+    from fairbound.experiments.exhibits import ResultTable
     from fairbound.experiments.items import ITEMS
 
-    made = plain_table("a title", ["name"], [["=1+1"]])
+    made = ResultTable("a title", ("name",), ("",), (("=1+1",),))
     monkeypatch.setitem(ITEMS, "table-1", replace(ITEMS["table-1"], tabulate=lambda study: made))
     written = {}
     for given in ((), ("--exact",)):

@@ -17,8 +17,9 @@ from tests.estimator.helpers import quick
 from tests.refusals import says
 
 from fairbound import ConstrainedClassifier, load, read_table
-from fairbound.cli.predict import open_rows, read_inputs
+from fairbound.cli.predict import open_rows
 from fairbound.data.table import make_frame
+from fairbound.estimator import new_inputs
 
 CODES = [
     "01",
@@ -60,7 +61,7 @@ def train(path: Path, place: Path) -> ConstrainedClassifier:
 
 def probabilities(clf: ConstrainedClassifier, path: Path) -> list[list[float]]:
     rows = open_rows(clf, str(path))
-    return clf.predict_proba(make_frame(read_inputs(rows, rows.hold().table), "pyarrow")).tolist()
+    return clf.predict_proba(make_frame(new_inputs(rows, rows.hold().table), "pyarrow")).tolist()
 
 
 @settings(max_examples=30)

@@ -365,17 +365,21 @@ def test_kinds_of_parquet_columns(tmp_path):
             "money": pa.array([1, 2, None], pa.decimal128(5, 2)),
             "b": [True, False, None],
             "s": pa.array(["x", None, "y"], pa.large_string()),
-            "when": pa.array([0, 1, 2], pa.timestamp("s")),
+            "when": pa.array([0, 90_000, 200_000], pa.timestamp("s")),
+            "day": pa.array([19_753, None, 2], pa.date32()),
+            "long": pa.array([0, 1, 2], pa.duration("s")),
             "y": [0, 1, 1],
         }
     )
     pq.write_table(table, tmp_path / "t.parquet")
-    with refused("'when' of t.parquet", "timestamp[ms]", "numbers or text", "ignore="):
+    with refused("'long' of t.parquet", "duration[s]", "numbers, dates or text", "ignore="):
         read_table(tmp_path / "t.parquet", target="y")
-    data = read_table(tmp_path / "t.parquet", target="y", ignore="when")
+    data = read_table(tmp_path / "t.parquet", target="y", ignore="long")
+    assert data.table.columns["when"].tolist() == [0, 1, 2]  # days; the time of day is dropped
+    assert data.table.columns["day"][[0, 2]].tolist() == [19_753, 2]
     columns = data.table.columns
     assert {name: columns[name].dtype.kind for name in columns} == {
-        "i": "i", "gap": "f", "f": "f", "big": "f", "money": "f", "b": "O", "s": "O",
+        "i": "i", "gap": "f", "f": "f", "big": "f", "money": "f", "b": "O", "s": "O", "when": "i", "day": "f",
     }  # fmt: skip
     assert columns["b"].tolist() == ["True", "False", None]
     np.testing.assert_array_equal(columns["gap"], [1, np.nan, 3])

@@ -29,7 +29,7 @@ from fairbound import Base, ConstrainedClassifier, DemographicParity, Training, 
 from fairbound._errors import LimitWarning
 from fairbound.estimator import FitResult, cross_fitted_scores
 from fairbound.estimator.correction import ScoreScale
-from fairbound.estimator.folds import deal_folds
+from fairbound.estimator.cross_fitting import deal_folds
 from fairbound.estimator.models import starting_linear
 from fairbound.estimator.scores import BaseScores
 from fairbound.fairness import Cells

@@ -46,17 +46,20 @@ def boosted():
         (lightgbm, THREE, ()),
         (xgboost, Y, ()),
         (xgboost, THREE, ()),
+        (lambda: xgboost().set_params(enable_categorical=True), Y, ()),
         (lambda: Base(LogisticRegression(), cv=3, ensemble=True), Y, ()),
         (lambda: Base(LogisticRegression(), correction="both"), Y, ("P(sensitive_feature=1)", "P(yes)")),
     ],
 )
 def test_contributions_add_up_to_the_decision_score(base, y, columns):
     clf = quick("demographic_parity <= 0.3", base=base(), pos_label="no" if y is Y else None)
-    clf.fit(X, y, sensitive_features=GROUP)
+    rows = X.astype({"town": "category"}) if getattr(clf.base, "enable_categorical", False) else X
+    clf.fit(rows, y, sensitive_features=GROUP)
     columns = tuple("P(no)" if each == "P(yes)" else each for each in columns)
-    found = clf.explain(X)
+    found = clf.explain(rows)
     assert found.columns == ("income", "town", "age", *columns)
-    assert found.constant + found.contributions.sum(axis=1) == pytest.approx(clf.decision_function(X), abs=1e-9)
+    assert found.constant + found.contributions.sum(axis=1) == pytest.approx(clf.decision_function(rows), abs=1e-9)
+    assert str(found).splitlines()[2].split()[0] in found.columns
     if not columns:
         # The constant is the same for every row: nothing is hidden in it.
         assert np.ptp(found.constant, axis=0) == pytest.approx(0.0, abs=1e-6)
@@ -117,8 +120,12 @@ def test_boosted_trees_of_numbers_are_divided_by_shap():
 
 def test_what_cannot_be_explained():
     clf = quick("demographic_parity <= 0.3", base=RandomForestClassifier(5, random_state=0), pos_label="yes")
-    with pytest.raises(ValueError, match=r"RandomForestClassifier .* has no additive values.*install shap"):
+    with pytest.raises(
+        ValueError, match=r"RandomForestClassifier .* has no additive values.*shap.Explainer\(clf.decision_function"
+    ):
         clf.fit(X, Y, sensitive_features=GROUP).explain(X)
+    with pytest.raises(AttributeError, match=r"A network is no sum over columns; shap\.Explainer"):
+        quick(pos_label="yes", hidden=(2,)).fit(X, Y).explain(X)
     with pytest.raises(ValueError, match=r"changeable= .*'incom'.*Did you mean 'income'"):
         quick(pos_label="yes").fit(X, Y).explain(X, changeable=["incom"])
     with pytest.raises(ValueError, match="changeable= needs a table or an array, but X is a list"):

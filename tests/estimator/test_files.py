@@ -430,3 +430,36 @@ def test_a_model_of_files_finds_its_columns_in_a_table(tmp_path):
     clf.set_params(pos_label="yes").fit(own, labels, sensitive_features=whole["sex"].to_pylist())
     with refused("Feature names unseen at fit time"):
         clf.predict(whole)
+
+
+def test_decisions_about_the_rows_of_every_source_are_those_of_the_table(tmp_path):
+    """Also those of a typed column of dates, which is days, and of a model trained on text that is no plain number."""
+
+    def place(name):
+        (tmp_path / name).mkdir()
+        return tmp_path / name
+
+    columns = planted()
+    days = np.datetime64("2024-01-01") + np.arange(len(columns["x0"])) % 700
+    columns["label"] = np.where(np.arange(len(days)) % 700 < 350, columns["label"], "no").astype(object)
+    rows = {name: columns[name] for name in ("x0", "income", "job", "town", "label")} | {"day": days}
+    text = {**rows, "income": [None if each != each else f"${each:,.2f}" for each in rows["income"]]}
+    model = ConstrainedClassifier(training=replace(BRIEF, forecast=False))
+    of_table = model.fit(write(rows, place("rows"), "file"), "label")
+    day = list(of_table.encoded_names_).index("day")
+    assert abs(of_table.coef_[0, day]) > 0.1
+    expected = of_table.decision_function(read_table(write(rows, place("t"), "file"), target="label").frame())
+    for kind in (*IN_MEMORY, *FILES):
+        found = of_table.decision_function(Source(write(rows, place(kind), kind), scratch=tmp_path))
+        assert np.abs(found - expected).max() <= (1e-12 if kind == "workbook" else 0.0), kind  # which has 15 digits
+    table = pq.read_table(write(rows, place("again"), "file"))
+    assert np.array_equal(of_table.decision_function(iter(table.to_batches(max_chunksize=99))), expected)
+    with refused("iterator gives int", "Arrow batches"):
+        of_table.predict(iter([1]))
+    with refused("no row"):
+        of_table.predict(iter([]))
+    of_text = ConstrainedClassifier(training=replace(BRIEF, forecast=False)).fit(
+        Source(write(text, place("text"), "csv"), dates="day", scratch=tmp_path), "label"
+    )
+    assert parameters(of_text) == pytest.approx(parameters(of_table), abs=1e-3)  # income in whole cents
+    assert np.abs(of_text.decision_function(write(text, place("text2"), "csv")) - expected).max() < 1e-3

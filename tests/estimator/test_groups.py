@@ -128,7 +128,7 @@ def test_misspelt_and_contradictory_columns():
         quick("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame[["sex"]], y)
     with pytest.raises(ValueError, match="sensitive_columns= names no column"):
         quick("disparate_impact >= 0.8", sensitive_columns=[]).fit(frame, y)
-    with refused("sensitive_features", "3 rows", "X has 600"):
+    with refused("sensitive_features", "3 rows", "there are 600"):
         quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.array([1, 2, 3]))
     with pytest.raises(ValueError, match=r"sensitive_features must have shape \(n,\) or \(n, columns\)"):
         quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.zeros((600, 2, 2)))

@@ -1,4 +1,4 @@
-"""Monotone columns of a base stay monotone in the corrected model."""
+"""Monotone columns of a base stay monotone in the corrected model; a linear model is monotone where asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick
 
-from fairbound import Base, load
+from fairbound import Base, Loss, Training, load
 
 LIMIT = "disparate_impact >= 0.95"
 SIGNS = {"income": 1, "debt": -1}
@@ -30,6 +30,10 @@ def lightgbm(**params):
     return pytest.importorskip("lightgbm").LGBMClassifier(n_estimators=20, n_jobs=1, verbose=-1, **params)
 
 
+def xgboost(**params):
+    return pytest.importorskip("xgboost").XGBClassifier(n_estimators=20, n_jobs=1, **params)
+
+
 def boosted(**params):
     return HistGradientBoostingClassifier(max_iter=20, **params)
 
@@ -44,48 +48,92 @@ OF_ENCODED = [-1, 0, 0, 1, 0]
 """The same for encoded columns, where the town has two."""
 
 
-@pytest.mark.parametrize(
-    ("base", "hidden"),
-    [
-        (lambda: boosted(monotonic_cst=OF_COLUMNS), ()),
-        (lambda: lightgbm(monotone_constraints=OF_COLUMNS), ()),
-        (lambda: lightgbm(mc=OF_COLUMNS), ()),
-        (lambda: lightgbm(mc=OF_COLUMNS), (3,)),
-        (lambda: forest(monotonic_cst=OF_ENCODED), ()),
-        (
-            lambda: Base(
-                boosted(monotonic_cst=SIGNS, categorical_features="from_dtype").fit(X.astype({"town": "category"}), Y),
-                cv="prefit",
-            ),
-            (),
-        ),
-    ],
-    ids=["boosted", "lightgbm", "another name", "with a network", "forest of encoded columns", "prefit with names"],
-)
-def test_no_score_falls_when_a_monotone_column_rises(base, hidden, tmp_path):
-    rows = X.astype({"town": "category"}) if isinstance(base(), Base) else X
-    clf = quick(LIMIT, base=base(), hidden=hidden).fit(rows, Y, sensitive_features=GROUP)
-    assert clf.result_.kept
-    assert clf.result_.base.changed > 0.01
-    for name in ("age", "town"):  # the correction uses the others
-        assert clf.result_.base.moved[name] > 0.01
+def check_monotone(clf, rows):
+    """Move each column through its range: no score may fall, where it may not, by any amount."""
     for name, sign in SIGNS.items():
         steps = []
         for value in np.linspace(rows[name].min(), rows[name].max(), 12):
             steps.append(clf.decision_function(rows.assign(**{name: value})))
         assert (np.diff(steps, axis=0) * sign >= 0).all()
-        assert np.ptp(steps, axis=0).max() > 0.1
+        yield np.ptp(steps, axis=0).max()
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        lambda: boosted(monotonic_cst=OF_COLUMNS),
+        lambda: lightgbm(monotone_constraints=OF_COLUMNS),
+        lambda: lightgbm(mc=OF_COLUMNS),
+        lambda: forest(monotonic_cst=OF_ENCODED),
+        lambda: Base(
+            boosted(monotonic_cst=SIGNS, categorical_features="from_dtype").fit(X.astype({"town": "category"}), Y),
+            cv="prefit",
+        ),
+        lambda: xgboost(monotone_constraints=tuple(OF_ENCODED)),
+        lambda: xgboost(monotone_constraints="(-1,0,0,1,0)"),
+        lambda: xgboost(monotone_constraints=SIGNS, enable_categorical=True),
+    ],
+    ids=[
+        "boosted",
+        "lightgbm",
+        "lightgbm by another name",
+        "forest of encoded columns",
+        "prefit with names",
+        "xgboost of encoded columns",
+        "xgboost as text",
+        "xgboost with names",
+    ],
+)
+@pytest.mark.parametrize(("positive", "limit"), [(1, LIMIT), (0, "demographic_parity <= 0.1")])
+def test_no_score_falls_when_a_monotone_column_of_the_base_rises(base, positive, limit, tmp_path):
+    by_names = isinstance(base(), Base) or getattr(base(), "enable_categorical", False)
+    rows = X.astype({"town": "category"}) if by_names else X
+    clf = quick(limit, base=base(), pos_label=positive).fit(rows, Y, sensitive_features=GROUP)
+    assert clf.result_.kept
+    assert clf.result_.base.changed > 0.01
+    assert max(check_monotone(clf, rows)) > 0.1
+    assert max(clf.result_.base.moved[name] for name in ("age", "town")) > 0.01  # the correction uses the others
     clf.save(tmp_path / "model", base=False)
     again = load(tmp_path / "model", base=list(clf.base_.estimators))
     assert (again.decision_function(rows) == clf.decision_function(rows)).all()
 
 
+def test_a_correction_by_a_network_does_not_see_monotone_columns():
+    clf = quick(LIMIT, base=lightgbm(monotone_constraints=OF_COLUMNS), hidden=(3,)).fit(X, Y, sensitive_features=GROUP)
+    assert clf.result_.kept
+    assert max(check_monotone(clf, X)) > 0.1
+
+
+@pytest.mark.parametrize("settings", [{}, {"margin": "auto"}, {"loss": Loss(l2=0.0)}, {"loss": "hinge"}], ids=str)
+@pytest.mark.parametrize("limits", [(), LIMIT])
+def test_no_score_of_a_linear_model_falls_when_a_column_rises_that_is_named(limits, settings):
+    against = {"income": -1, "age": -1}  # what the labels contradict
+    free = quick(limits, **settings).fit(X, Y, sensitive_features=GROUP)
+    for asked in SIGNS, against:
+        training = Training(monotonic=asked, forecast=False)
+        clf = quick(limits, training=training, **settings).fit(X, Y, sensitive_features=GROUP)
+        assert clf.result_.kept
+        signs = {name: clf.coef_[0][clf.encoded_names_.index(name)] * sign for name, sign in asked.items()}
+        assert min(signs.values()) >= 0.0
+        if asked is against:
+            assert signs == {"income": 0.0, "age": 0.0}
+            without = quick(limits, **settings).fit(X[["debt", "town"]], Y, sensitive_features=GROUP)
+            assert clf.result_.accuracy == pytest.approx(without.result_.accuracy, abs=0.01)
+        else:
+            assert max(check_monotone(clf, X)) > 0.1
+            # A bound that costs nothing without limits; under them, what the monotone columns may not give.
+            assert clf.result_.accuracy > free.result_.accuracy - (0.05 if limits else 1e-3)
+
+
 @pytest.mark.parametrize(
     ("options", "labels", "said"),
     [
-        ({"base__correction": "both"}, 2, "only without estimates of the group"),
+        ({"base__correction": "both"}, 2, "constraints, which a correction keeps only without estimates"),
         ({}, 3, "for two classes only"),
-        ({"base": make_pipeline(StandardScaler(), forest(monotonic_cst=[1, 0]))}, 2, "not on those that a transformer"),
+        ({"base": make_pipeline(StandardScaler(), forest(monotonic_cst=[1, 0]))}, 2, "on columns of X, not"),
+        ({"base": None, "training__monotonic": {0: 1}, "hidden": (2,)}, 2, "linear models without a base"),
+        ({"base": None, "training__monotonic": {0: 2}}, 2, "signs 1 and -1, not 2"),
+        ({"base": None, "training__monotonic": {"incom": 1}}, 2, "training.monotonic"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(options, labels, said):

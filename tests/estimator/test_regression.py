@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -9,7 +11,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import QuantileRegressor, Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
-from fairbound import ConstrainedRegressor, LimitWarning, Loss, Training
+from fairbound import ConstrainedClassifier, ConstrainedRegressor, LimitWarning, Loss, Training, certify, load
+from fairbound.fairness import parse_constraint
 from fairbound.sqp import Status
 
 
@@ -157,3 +160,57 @@ def test_a_margin_makes_the_forecast_hold() -> None:
 
 def test_the_estimator_follows_the_rules_of_scikit_learn() -> None:
     check_estimator(ConstrainedRegressor(), on_skip=None)
+
+
+@pytest.mark.filterwarnings("ignore:The model keeps the limits on its training rows:UserWarning")
+@pytest.mark.parametrize(
+    "options", [{}, {"base": "lightgbm"}, {"base": HistGradientBoostingRegressor(max_iter=5)}, {"hidden": (4,)}]
+)
+def test_a_saved_model_predicts_the_same(options: dict, tmp_path: Path) -> None:
+    if options.get("base") == "lightgbm":
+        options = {"base": pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=5, verbose=-1)}
+    elif "base" in options:
+        pytest.importorskip("skops")
+    elif "hidden" in options:
+        pytest.importorskip("torch")
+    X, y, group = incomes()
+    limits = ["mean_difference <= 2000", "disparate_impact >= 0.5 at quantiles 50%"]
+    model = ConstrainedRegressor(limits, training=Training(iterations=5), **options)
+    model.fit(X, y, sensitive_features=group).save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    np.testing.assert_array_equal(read.predict(X), model.predict(X))
+    assert str(read.result_) == str(model.result_)
+    assert list(map(str, read.constraints)) == limits
+
+
+def test_a_classifier_keeps_limits_on_its_scores() -> None:
+    X, y, group = incomes()
+    label = (y > np.median(y)).astype(int)
+    limits = ["disparate_impact >= 0.7 at 0.3, 0.7", "mean_difference <= 0.1", "group_loss <= 0.7"]
+    model = ConstrainedClassifier(limits, margin=0.9).fit(X, label, sensitive_features=group)
+    p = model.predict_proba(X)[:, 1]
+    for value in (0.3, 0.7):
+        shares = [(p[group == each] > value).mean() for each in ("a", "b")]
+        assert min(shares) >= 0.7 * max(shares)
+    assert abs(p[group == "a"].mean() - p[group == "b"].mean()) <= 0.1
+    entropy = -np.log(np.where(label == 1, p, 1 - p))
+    assert max(entropy[group == each].mean() for each in ("a", "b")) <= 0.7
+    assert model.result_.forecast.holds >= 0.8
+    for limit in limits:
+        with pytest.raises(ValueError, match="is about scores, but only decisions are counted"):
+            certify(label, model.predict(X), group, limit)
+    with pytest.raises(ValueError, match="not all of these are about decisions"):
+        ConstrainedClassifier("equal_impact >= 0.8 at 0.7").fit(X, label, sensitive_features=group)
+
+
+def test_clauses_come_in_any_order() -> None:
+    one = parse_constraint("disparate_impact >= 0.8 within grade against A at 0.3, 0.5")
+    assert (
+        one
+        == parse_constraint(str(one))
+        == parse_constraint("disparate_impact >= 0.8 at 0.3, 0.5 against A within grade")
+    )
+    assert (one.within, one.reference, one.at) == (("grade",), "A", (0.3, 0.5))
+    share = parse_constraint("demographic_parity <= 5% at quantiles 10%, 0.5")
+    assert share.at == ("10%", "50%")
+    assert parse_constraint(str(share)) == share

@@ -6,11 +6,9 @@ A kill leaves the first results of the journal.
 from __future__ import annotations
 
 import os
-import pickle
 import warnings
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -222,17 +220,6 @@ def test_callbacks_and_the_history_have_the_rows_of_finished_solves_and_other_va
     restore(content)
     with refused("fit.journal", "another run"):
         watched_fit(path, slice(2001, None))
-
-
-@pytest.mark.parametrize("content", [b"cos\nsystem\n(S'true'\ntR.", pickle.dumps(os.getcwd), pickle.dumps(Path)])
-def test_a_record_that_asks_for_code_is_refused(content, tmp_path):
-    """A journal is read by `pickle`, which runs whatever a file asks for, unless it is told what to refuse."""
-    path = tmp_path / "fit.journal"
-    journal = open_journal(path, seconds=0.0)
-    journal.add(b"k" * 16, content)
-    journal.close()
-    with open_journal(path) as journal, pytest.raises(pickle.UnpicklingError, match="which no run writes"):
-        Passes(journal).remember(lambda: b"k" * 16, lambda: None)
 
 
 def test_a_drawn_seed_is_that_of_the_fit_that_is_resumed(tmp_path):

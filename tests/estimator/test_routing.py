@@ -171,7 +171,7 @@ def test_weights_travel_when_they_are_asked_for(routing):
 def test_a_dictionary_is_not_cut_into_folds():
     X, y, group = toy(60)
     search = GridSearchCV(quick("disparate_impact >= 0.1"), {"hidden": [()]}, cv=2, error_score="raise")
-    with pytest.raises(ValueError, match=r"has 60 rows in 'sex', but X has 30: .* give it a DataFrame"):
+    with pytest.raises(ValueError, match=r"has 60 rows in 'sex', but there are 30 rows: .* give it a DataFrame"):
         search.fit(X, y, sensitive_features={"sex": group})
     search.fit(X, y, sensitive_features=pd.DataFrame({"sex": group}))
 

@@ -216,3 +216,14 @@ def test_the_score_test_orders_outcomes_by_the_likeliest_rates_on_the_limit(kind
             (passing if passes else failing).append(score)
     assert passing
     assert min(passing) > max(failing) - 0.1
+
+
+@pytest.mark.parametrize(("first", "second"), [("group first", (0, 1)), ("everyone first", (1, 0))])
+@pytest.mark.parametrize(("kind", "limit"), [("ratio", 0.9), ("difference", -0.05)])
+def test_a_bound_against_everyone_is_nearly_as_sharp_as_the_normal_one(kind, limit, first, second):
+    """1.64 standard errors are the normal approximation; a line of the limit in another place needs 2.4 and more."""
+    shares = Share(500, 1000), Share(1500, 3000)  # a third of the rows; equal rates
+    error = math.sqrt(0.25 / 1000 + 0.25 / 2000) * (2 / 3) / (0.5 if kind == "ratio" else 1.0)
+    one, other = (shares[place] for place in second)
+    found = requirement(kind, limit, one, other, first).worst(0.05)
+    assert 1.64 < ((1.0 if kind == "ratio" else 0.0) - found) / error < 2.1

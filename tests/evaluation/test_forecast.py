@@ -46,7 +46,7 @@ def distribution(limits, y, group, decided, weights=None, shift=0.0):
     indicators = decision_indicators(cells.of_entries(decided), cells.outcomes)
     counts = cells.sums(indicators)
     rates = system.decided_rates(counts)
-    spread = system.rate_spread(indicators)
+    spread = system.rate_spread(cells.of_entries(decided))
     return RateDistribution(system, rates, np.full(len(rates), shift), spread), counts
 
 
@@ -180,3 +180,6 @@ def test_a_margin_of_a_ratio_leaves_out_groups_of_whom_nobody_is_selected():
     margin = found.margins(np.full(found.system.n_rows, 0.05))[0]
     least, most = 0.05 / max(found.rates[:2]), 0.05 / min(found.rates[:2])
     assert (margin.least, margin.most) == pytest.approx((least, most))
+    assert found.margins(np.full(found.system.n_rows, 0.9))[0].most == pytest.approx(
+        0.2
+    )  # equal rates have the ratio 1

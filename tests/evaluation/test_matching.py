@@ -91,6 +91,10 @@ def test_a_constant_decision_may_be_the_other_one():
     y = ["bad", "good", "good", "bad"]
     assert audit(y, [0] * 4, GROUPS, positive_decision=1).groups[-1].rate("selection_rate").value == 0.0
     assert audit(y, ["bad"] * 4, GROUPS, positive_decision="good").groups[-1].rate("selection_rate").value == 0.0
+    with refused("never 2 (positive_decision=)"):
+        audit(y, [0] * 4, GROUPS, positive_decision=2)
+    with refused("never 1 (positive_decision=)"):
+        audit(y, ["grant"] * 4, GROUPS, positive_decision=1)
     with refused("never 'grnat' (positive_decision=)", "'grant'"):
         audit(y, ["grant"] * 4, GROUPS, positive_decision="grnat")
 

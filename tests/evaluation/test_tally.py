@@ -154,3 +154,15 @@ def test_corners_enclose_every_rate_in_the_box(monotone_rate, seed):
     }[monotone_rate.__name__]
     assert lower - 1e-9 <= value <= upper + 1e-9
     assert tally.cells.n_labels == 2
+
+
+@pytest.mark.parametrize(
+    ("weights", "largest"),
+    [([2, 2, 2, 2], None), ([2, 0, 2, 2], None), ([3, 2, 2, 2], 3), ([2, 2, 2, 0.5], 2)],
+)
+def test_rows_are_weighted_if_some_differ_and_the_heaviest_bounds_them(weights, largest):
+    tally = Tally.build([0, 1, 0, 1], [0, 1, 1, 0], list("aabb"), sample_weight=weights)
+    assert tally.weighted == (largest is not None)
+    assert tally.largest_weight == largest
+    stated = Tally.build([0, 1, 0, 1], [0, 1, 1, 0], list("aabb"), sample_weight=weights, largest_weight=10)
+    assert stated.largest_weight == (None if largest is None else 10)

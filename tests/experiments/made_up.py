@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import fairbound
 from fairbound.experiments.items import ITEMS
-from fairbound.experiments.protocol import Run, Setting
+from fairbound.experiments.protocol import Run
 from fairbound.experiments.running import load_rows
 from fairbound.experiments.runs import CellSums, Evidence, Grid, Outcome, Results
 
@@ -64,14 +64,14 @@ def demanded(run: Run) -> float:
 
 def evidence(
     name: str,
-    setting: Setting,
+    setting: Evidence,
     numbers: Callable[[Run], Numbers | Outcome] = lambda run: (0.8, demanded(run)),
     rows: str = "law",
 ) -> Evidence:
     """Evidence of made-up outcomes for an item; by default each run reaches exactly what it was asked for."""
-    results = Results()
-    while missing := results.missing(ITEMS[name].runs(setting, results)):
+    made = replace(setting, results=Results(), split=load_rows(rows))
+    while missing := made.results.missing(ITEMS[name].runs(made)):
         for run in missing:
             found = numbers(run)
-            results.add(found if isinstance(found, Outcome) else outcome(run, part(*found)))
-    return Evidence(setting, results, load_rows(rows))
+            made.results.add(found if isinstance(found, Outcome) else outcome(run, part(*found)))
+    return made

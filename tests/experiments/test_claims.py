@@ -1,17 +1,19 @@
 """Verdicts follow from the numbers: made-up outcomes that bear a claim out, and others that do not."""
 
+from dataclasses import replace
+
 import pytest
 from tests.experiments import made_up
 
 from fairbound.experiments.claims import Check, verdicts
 from fairbound.experiments.items import ITEMS
-from fairbound.experiments.protocol import PRINTED, RATIOS, SCALE_RATIOS, SCENARIOS, SEARCH_TOLERANCE, SEEDS, Setting
+from fairbound.experiments.protocol import PRINTED, RATIOS, SCALE_RATIOS, SCENARIOS, SEARCH_TOLERANCE, SEEDS
 from fairbound.experiments.running import load_rows
-from fairbound.experiments.runs import Evidence, Results
+from fairbound.experiments.runs import Evidence
 
-SETTING = Setting("dutch", "rows")
-FAST = Setting("dutch", "rows", "fast")
-TEST = Setting("dutch", "rows", part="test")
+SETTING = Evidence("dutch", "rows")
+FAST = Evidence("dutch", "rows", "fast")
+TEST = Evidence("dutch", "rows", part="test")
 
 part, outcome, demanded = made_up.part, made_up.outcome, made_up.demanded
 
@@ -189,7 +191,7 @@ def test_printed_accuracies(name, bound):
 
 @pytest.mark.parametrize("options", [{"batches": True}, {"epochs": 3}], ids=str)
 def test_a_shorter_run_says_why_its_accuracies_are_not_the_printed_ones(options):
-    found = checks("table-2", lambda _: (0.7, 0.8), Setting("law", "rows", **options))
+    found = checks("table-2", lambda _: (0.7, 0.8), Evidence("law", "rows", **options))
     (reason,) = {check.because for check in found if "printed" in check.claim}
     assert "mini-batches" in reason
 
@@ -217,13 +219,13 @@ def test_the_time_of_constraints():
 
 def test_the_data_of_law_are_those_of_the_paper_and_a_part_of_them_is_not():
     for limit, same in ((None, True), (5000, False)):
-        found = Evidence(Setting("law", "rows"), Results(), load_rows("law", limit=limit))
+        found = Evidence("law", "rows", split=load_rows("law", limit=limit))
         assert [check.holds for check in ITEMS["table-1"].check(found)] == [same]
 
 
 @pytest.mark.usefixtures("dutch_file")
 def test_the_data_of_dutch_are_those_of_the_paper():
-    found = Evidence(SETTING, Results(), load_rows("dutch"))
+    found = replace(SETTING, split=load_rows("dutch"))
     assert [check.holds for check in ITEMS["table-1"].check(found)] == [True]
     ours = ITEMS["table-1"].tabulate(found)
     assert ours.rows[0] == ("rows", "60,420", "60,420")
@@ -236,7 +238,7 @@ def test_the_data_of_dutch_are_those_of_the_paper():
 @pytest.mark.parametrize("options", [{}, {"part": "test"}, {"batches": True}], ids=str)
 def test_every_item_can_be_shown_from_its_own_runs(name, solver, options):
     """Whatever an item looks up, its plan has asked for; tables have no empty heading and no NaN."""
-    item, setting = ITEMS[name], Setting("dutch", "rows", solver, **options)
+    item, setting = ITEMS[name], Evidence("dutch", "rows", solver, **options)
     found = made_up.evidence(
         name, setting, lambda run: outcome(run, part(0.8, demanded(run)), part(0.75, demanded(run)))
     )

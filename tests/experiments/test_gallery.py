@@ -45,7 +45,7 @@ def made(tmp_path_factory):
     while missing := results.missing(planned(REQUEST, results)):
         for run in missing:
             results.add(invented(run))
-    made = reproduce(REQUEST, out, report=lambda _: pytest.fail("nothing is trained here"), command=COMMAND)
+    made = reproduce(REQUEST, out, report=lambda *_: pytest.fail("nothing is trained here"), command=COMMAND)
     assert made.trained == 0
     return made
 

@@ -9,13 +9,14 @@ from tests.experiments.made_up import outcome, part
 
 from fairbound import audit
 from fairbound.data import load_dataset
-from fairbound.experiments.protocol import Run, Setting
+from fairbound.experiments.protocol import Run
 from fairbound.experiments.running import fingerprint, load_rows, make_problem, perform
+from fairbound.experiments.runs import Evidence
 
 
 @pytest.fixture(scope="module")
 def setting():
-    return Setting("law", fingerprint(load_rows("law", limit=2000)), epochs=5)
+    return Evidence("law", fingerprint(load_rows("law", limit=2000)), epochs=5)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def performed(setting):
 @pytest.mark.slow
 def test_a_part_says_what_an_audit_of_the_decisions_says(setting, performed):
     rows = load_rows("law", limit=2000).test
-    fast = perform(Setting("law", setting.data, "fast").limited(0.9), limit=2000)
+    fast = perform(Evidence("law", setting.data, "fast").limited(0.9), limit=2000)
     problem = make_problem(fast.run, load_rows("law", limit=2000).train)
     # The same training again, to have its decisions at hand.
     from fairbound.training import fit
@@ -91,8 +92,8 @@ def test_a_fingerprint_tells_rows_apart():
 
 
 def test_mini_batches_and_penalties_run(setting):
-    batches = Setting("law", setting.data, epochs=2, batches=True)
-    for run in (batches.limited(0.9), batches.penalized(0.1), batches.penalized(0.1, "covariance")):
+    batches = Evidence("law", setting.data, epochs=2, batches=True)
+    for run in (batches.limited(0.9), batches.penalty_run(0.1), batches.penalty_run(0.1, "covariance")):
         found = perform(run, limit=2000)
         assert 0 < found.train.accuracy < 1
         assert len(found.history["loss"]) == 2
@@ -101,7 +102,7 @@ def test_mini_batches_and_penalties_run(setting):
 def test_a_covariance_that_cannot_bind_limits_nothing(setting):
     free, limited = (
         perform(run, limit=2000)
-        for run in (setting.free(), setting.limited(0.5, "covariance", surrogate="covariance", scale=1.0))
+        for run in (setting.free_run(), setting.limited(0.5, "covariance", surrogate="covariance", scale=1.0))
     )
     assert limited.train.decisions == free.train.decisions
     assert outcome(setting.limited(0.5, "covariance", surrogate="covariance", scale=1.0), limited.train).kept

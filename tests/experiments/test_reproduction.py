@@ -34,7 +34,7 @@ def test_tables_hold_what_the_runs_gave(made):
         rows = list(csv.DictReader(file))
     assert [row["whose"] for row in rows] == ["ours", "printed"] * 3
     both = next(row for row in rows if row["limits"] == "both")
-    (exhibit,) = [e for e in made.exhibits if e.item.name == "table-2" and e.setting.solver == "fast"]
+    (exhibit,) = [e for e in made.exhibits if e.item.name == "table-2" and e.evidence.solver == "fast"]
     outcome = exhibit.outcomes[-1]
     assert float(both["accuracy, %"]) == 100 * outcome.train.accuracy
     assert float(both["c̄ DI"]) == outcome.train.violation("disparate_impact", 0.8)
@@ -59,7 +59,7 @@ def test_the_gallery_is_there(made):
 def test_a_second_time_nothing_is_trained_and_the_tables_are_the_same(made):
     before = (made.out / "tables" / "figure-3-law-paper.csv").read_text(encoding="utf-8")
     size = (made.out / "results.jsonl").stat().st_size
-    reproduce(QUICK, made.out, report=lambda _: pytest.fail("nothing was missing"))
+    reproduce(QUICK, made.out, report=lambda *_: pytest.fail("nothing was missing"))
     assert (made.out / "results.jsonl").stat().st_size == size
     assert (made.out / "tables" / "figure-3-law-paper.csv").read_text(encoding="utf-8") == before
 

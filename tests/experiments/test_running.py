@@ -1,49 +1,48 @@
 """Runs in parallel processes: the same numbers, progress, and an interrupt that keeps what is finished."""
 
+from dataclasses import replace
+
 import pytest
 from tests.experiments.made_up import outcome, part
 
 from fairbound.experiments import protocol
-from fairbound.experiments.protocol import Setting
-from fairbound.experiments.running import Progress, complete, fingerprint, load_rows, perform
-from fairbound.experiments.runs import Results
+from fairbound.experiments.running import complete, fingerprint, load_rows, perform
+from fairbound.experiments.runs import Evidence, Results
 
 ROWS = 1000
 
 
 @pytest.fixture(scope="module")
 def setting():
-    return Setting("law", fingerprint(load_rows("law", limit=ROWS)), epochs=3)
+    return Evidence("law", fingerprint(load_rows("law", limit=ROWS)), epochs=3)
 
 
 @pytest.mark.slow
 def test_two_processes_give_what_one_gives(setting, tmp_path):
     runs = [setting.limited(bound) for bound in (0.8, 0.85, 0.9)]
     results, seen = Results(tmp_path / "results.jsonl"), []
-    complete(runs, results, jobs=2, limit=ROWS, report=seen.append)
+    complete(runs, results, jobs=2, limit=ROWS, report=lambda *numbers: seen.append(numbers))
     for run in runs:
         assert results[run].train == perform(run, limit=ROWS).train
-    assert [progress.done for progress in seen] == [0, 1, 2, 3]
-    assert seen[0].remaining is None
-    assert seen[-1].remaining == 0.0
-    assert all(isinstance(progress, Progress) and progress.total == 3 for progress in seen)
+    assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_what_is_there_is_not_run_again(setting):
     results, seen = Results(), []
-    complete([setting.free()], results, limit=ROWS)
-    complete([setting.free(), setting.limited(0.9)], results, limit=ROWS, report=seen.append)
-    assert seen[-1].total == 1
-    assert seen[0].remaining is not None  # runs of the same kind tell how long it takes
-    complete([setting.free()], results, limit=ROWS, report=lambda _: pytest.fail("nothing was missing"))
+    complete([setting.free_run()], results, limit=ROWS)
+    complete(
+        [setting.free_run(), setting.limited(0.9)], results, limit=ROWS, report=lambda *numbers: seen.append(numbers)
+    )
+    assert seen == [(1, 1)]
+    complete([setting.free_run()], results, limit=ROWS, report=lambda *_: pytest.fail("nothing was missing"))
 
 
 @pytest.mark.slow
 def test_an_interrupt_keeps_what_is_finished(setting, tmp_path):
     path = tmp_path / "results.jsonl"
 
-    def interrupt(progress: Progress) -> None:
-        if progress.done == 2:
+    def interrupt(finished: int, _: int) -> None:
+        if finished == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -65,11 +64,10 @@ def test_a_run_that_fails_says_why(setting):
 )
 def test_a_search_asks_step_by_step_and_ends(setting, ratio, found):
     """Bisection of the penalty: at most twelve fits, each asked for when the last is known."""
-    results = Results()
-    asked = []
-    while (step := setting.search(results, 0.9)).next is not None:
+    setting, asked = replace(setting, results=Results()), []
+    while (step := setting.search(0.9)).next is not None:
         asked.append(step.next.penalty)
-        results.add(outcome(step.next, part(0.8, ratio(step.next.penalty))))
+        setting.results.add(outcome(step.next, part(0.8, ratio(step.next.penalty))))
     assert step.found is found
     assert len(step.fits) == len(asked) <= protocol.SEARCH_FITS
     if found:

@@ -3,10 +3,9 @@
 import pytest
 from tests.experiments.made_up import outcome, part
 
-from fairbound.experiments.protocol import Setting
-from fairbound.experiments.runs import Results
+from fairbound.experiments.runs import Evidence, Results
 
-SETTING = Setting("law", "rows", epochs=3)
+SETTING = Evidence("law", "rows", epochs=3)
 
 
 def test_what_was_added_is_there_when_the_file_is_opened_again(tmp_path):
@@ -36,7 +35,7 @@ def test_a_line_cut_short_is_dropped_and_the_file_goes_on(tmp_path, cut):
 
 def test_a_file_that_has_only_a_cut_line_is_empty(tmp_path):
     path = tmp_path / "results.jsonl"
-    Results(path).add(outcome(SETTING.free(), part(0.9, 0.5)))
+    Results(path).add(outcome(SETTING.free_run(), part(0.9, 0.5)))
     path.write_bytes(path.read_bytes()[:50])
     assert len(Results(path)) == 0
     assert path.read_bytes() == b""

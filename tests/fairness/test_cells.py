@@ -250,6 +250,18 @@ def test_weights_and_their_smallest():
     assert Cells.build([0, 1]).weights.tolist() == [1, 1]
 
 
+def test_entries_that_stand_for_several_rows_count_as_often():
+    cells = Cells.build([0, 1, 1, 0], ["a", "a", "b", "b"], weights=[1.0, 2.0, 1.0, 1.0])
+    counted, listed = cells.standing_for([3, 1, 2, 1]), np.repeat(np.arange(4), [3, 1, 2, 1])
+    whole = cells.take(listed)
+    assert (len(cells), len(counted), counted.n_rows) == (4, 7, 7)
+    assert counted.totals.tolist() == whole.totals.tolist()
+    assert counted.sizes.tolist() == whole.sizes.tolist()
+    assert counted.group_sizes(counted.groupings[0]) == whole.group_sizes(whole.groupings[0]) == [4, 3]
+    values = np.array([[0.5], [1.0], [0.25], [0.0]])
+    assert counted.sums(values).tolist() == whole.sums(values[listed]).tolist()
+
+
 def test_sums_take_one_row_of_values_per_row():
     cells = Cells.build(Y, AB)
     for wrong in (np.ones((5, 1)), np.ones((1, 1)), np.ones(6)):
@@ -289,9 +301,9 @@ def test_pos_label_that_is_refused():
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        (["a", "b"], r"'sensitive_feature' .*\(2,\).* 6 rows.*one value"),
-        ({"sex": ["a"] * 7}, r"'sex' .*\(7,\).* 6 rows"),
-        ({"sex": [["a", "b"]] * 6}, r"'sex' .*\(6, 2\).* 6 rows"),
+        (["a", "b"], r"2 rows in 'sensitive_feature', .* 6 rows.*one value"),
+        ({"sex": ["a"] * 7}, r"7 rows in 'sex', .* 6 rows"),
+        ({"sex": [["a", "b"]] * 6}, r"\(6, 2\) in 'sex', .* 6 rows"),
         ("sex", r"sensitive_features .*\(n, columns\), not \(\)"),
         (np.zeros((6, 1, 1)), r"sensitive_features .*\(n, columns\), not \(6, 1, 1\)"),
         ({"sex": [None] * 6}, "'sex' has no known value"),

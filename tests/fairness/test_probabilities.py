@@ -75,6 +75,15 @@ def test_a_wrong_number_of_rows():
 def test_probabilities_that_exceed_1_by_rounding_are_divided_by_their_sum():
     found = read_probabilities("race", {"a": [0.7000001], "b": [0.3000001]})
     assert found["a"][0] + found["b"][0] == pytest.approx(1.0, abs=1e-12)
+    with pytest.raises(ValueError, match="must add up to at most 1"):
+        read_probabilities("race", {"a": [0.700002], "b": [0.3]})
+
+
+def test_an_array_of_one_column_has_groups_and_of_two_columns_probabilities():
+    y, column = [0, 1, 0, 1], np.array([[0.0], [0.0], [1.0], [1.0]])
+    assert Cells.build(y, {"race": np.hstack([column, 1.0 - column])}).groupings[0].groups == ("0", "1")
+    with pytest.raises(ValueError, match=r"shape \(4, 1\) in 'race'"):
+        Cells.build(y, {"race": column})
 
 
 def test_sums_are_weighted_counts_by_hand():

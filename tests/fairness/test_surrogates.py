@@ -227,3 +227,14 @@ def test_closed_forms():
     inner = 0.5 * (u + 0.5 + np.sqrt((u + 0.5) ** 2 + mu))
     paper = 1 - 0.5 * (1 - inner + np.sqrt((1 - inner) ** 2 + mu))
     np.testing.assert_allclose(SmoothedStep(2, smoothing=mu).value(t), paper, rtol=0, atol=1e-15)
+
+
+def test_the_ends_and_the_kinks_of_each_surrogate():
+    ends = {name: kind().codomain for name, kind in SURROGATES.items() if kind().codomain != (0.0, 1.0)}
+    assert ends == {
+        "smoothed_step": (-0.25e-4, 1.0),
+        "linear": (-math.inf, math.inf),
+        "max": (0.0, math.inf),
+    }
+    assert {name for name, kind in SURROGATES.items() if not kind.smooth} == {"piecewise_affine", "max", "exact"}
+    assert SURROGATES["exact"]().asymmetry == 1.0

@@ -564,3 +564,16 @@ def test_a_limit_with_a_reserve_is_kept_only_with_the_reserve():
         judged = system.judge(counts[None, :, :1], counts)  # the surrogate is the decision itself
         assert judged.measured == [pytest.approx(0.9)]
         assert judged.kept is expected
+
+
+def test_a_reserve_moves_both_bounds_of_each_row_inwards():
+    cells = Cells.build([0, 1] * 3, ["a", "a", "b", "b", "c", "c"])
+    limits = [
+        Constraint(0.1, measure="demographic_parity", reserve=(0.02, 0.0, 0.2)),
+        Constraint((0.3, None), measure="selection_rate", reserve=(0.05, 0.01, 0.0)),
+        Constraint((None, 0.6), measure="selection_rate", group="b", reserve=(0.1,)),
+    ]
+    system = ConstraintSystem.build(limits, cells)
+    inf = math.inf
+    assert system.lower.tolist() == pytest.approx([-0.08, -0.1, 0.0, 0.35, 0.31, 0.3, -inf])  # 0: not past the middle
+    assert system.upper.tolist() == pytest.approx([0.08, 0.1, 0.0, inf, inf, inf, 0.5])

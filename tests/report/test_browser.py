@@ -63,6 +63,21 @@ def test_nothing_sticks_out_of_the_page(chromium, files, name, width):
         assert page.locator(".scroll:not([tabindex='0'])").count() == 0
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_no_label_of_an_axis_covers_another(chromium, files, width):
+    with Visit(chromium, files["law"], viewport={"width": width, "height": 800}) as page:
+        page.locator("details").evaluate_all("folds => folds.forEach(fold => { fold.open = true; })")
+        covered = page.evaluate(
+            """() => [...document.querySelectorAll('.picture')].flatMap(picture => {
+                const labels = [...picture.querySelectorAll('text:not(.said)')].map(label => [
+                    label.textContent, label.getBoundingClientRect()]);
+                return labels.flatMap(([one, a], place) => labels.slice(place + 1).filter(([_, b]) =>
+                    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom).map(each => one));
+            })"""
+        )
+        assert covered == []
+
+
 @pytest.mark.parametrize("width", [1440, 800, 390])
 def test_tiles_leave_no_hole(chromium, files, width):
     """The tiles of a row end at one height, and none has room for more than half of its text again."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from sklearn.linear_model import LogisticRegression
+from tests.estimator.helpers import quick, toy
 from tests.report.example import edited, fit_result, law_summary
 
 from fairbound.report import to_html, to_markdown, words
 from fairbound.report.caveats import caveats, remarks
+from fairbound.report.numbers import about
 from fairbound.sqp import Status
 from fairbound.studies import Decisions, ModelInput, ModelInputs, Summary, summarize
 
@@ -294,3 +297,11 @@ def test_what_the_model_goes_by():
     assert "Inputs of the model" not in to_html(summarize((), ROWS))
     shuffled = to_html(summarize((), ROWS, model=ModelInputs("importances", "held-out", 40, inputs)))
     assert "shuffled" in shuffled
+    assert "Correction, in logits" not in shuffled
+    clf = quick("demographic_parity <= 0.2", base=LogisticRegression())
+    X, y, groups = toy()
+    record = clf.fit(X, y, sensitive_features=groups).result_
+    (column, size), *_ = record.base.moved.items()
+    over = ModelInputs("importances", "held-out", 1, (ModelInput(column, 0.25),))
+    page = to_html(summarize("demographic_parity <= 0.2", ROWS, model=over, result=record))
+    assert re.search(rf'Correction, in logits.*<td class="number">{re.escape(about(size))}</td>', page, re.DOTALL)

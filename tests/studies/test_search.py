@@ -17,6 +17,7 @@ import fairbound
 from fairbound import alternatives, audit, load_dataset
 from fairbound.evaluation import Estimate, holm, paired_test
 from fairbound.fairness import resolve_measure
+from fairbound.studies import read_search
 from fairbound.studies.judged import Baseline
 from fairbound.studies.lock import content_hash, locked, write_lock
 from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, grids
@@ -163,6 +164,17 @@ def test_the_log_is_complete_and_the_plan_is_locked_first(found, law, tmp_path):
     assert len(found.to_frame()) == len(lines) == 4
     chosen = fairbound.load(tmp_path / "search" / "model")
     assert (chosen.predict(law.frame()) == found.chosen.model.predict(law.frame())).all()
+    assert read_search(tmp_path / "search" / "search.json") == log
+    for damage, said in (
+        (lambda log: log.pop("sentence"), "`sentence`"),
+        (lambda log: log["candidates"][0].pop("judged"), "`judged`.*candidates"),
+        (lambda log: log["plan"].update(measures=3), "plan.measures"),
+    ):
+        edited = json.loads(json.dumps(log))
+        damage(edited)
+        (tmp_path / "edited.json").write_text(json.dumps(edited))
+        with pytest.raises(ValueError, match=rf"edited.json was changed after the search: .*{said}"):
+            read_search(tmp_path / "edited.json")
     page = (tmp_path / "search" / "report.html").read_text(encoding="utf-8")
     assert "complian" not in page[: page.index("<script")].lower()
     with refused("exists", error=FileExistsError):

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -91,15 +92,6 @@ def load_parts(
     return data, held_out
 
 
-def label_and_groups(name: str, reading: DescribingOptions) -> tuple[str, list[str]]:
-    """Return the column of the label and the sensitive columns; raise an error if one of them is not named."""
-    if reading.target is None:
-        raise ValueError(f"Which column of {name} is the label? Name it with --target.")
-    if not reading.sensitive:
-        raise ValueError(f"Which columns of {name} are sensitive? Name at least one with --sensitive.")
-    return reading.target, list(reading.sensitive)
-
-
 def load(
     source: str,
     reading: DescribingOptions,
@@ -142,33 +134,19 @@ def load(
         )
     if not path.is_dir():
         existing_file(source)
-    target, sensitive = label_and_groups(path.name, reading)
-    rows = Source(
-        path,
-        positive=reading.positive or None,
-        negative=reading.negative or None,
-        drop_unlabelled=reading.drop_unlabelled,
-        bands=parse_bands(reading.bands),
-        missing=(*MISSING, *(reading.missing or ())),
-        decimal=reading.decimal,
-        categorical=reading.categorical or (),
-        dates=reading.dates or (),
-        inputs=reading.inputs or (),
-        ignore=reading.ignore or (),
-        delimiter=reading.delimiter,
-        encoding=reading.encoding,
-        memory=memory,
-        scratch=scratch,
+    if reading.target is None:
+        raise ValueError(f"Which column of {path.name} is the label? Name it with --target.")
+    if not reading.sensitive:
+        raise ValueError(f"Which columns of {path.name} are sensitive? Name at least one with --sensitive.")
+    stated = {name: value for name, value in vars(reading).items() if value}
+    stated |= {"bands": parse_bands(reading.bands), "missing": (*MISSING, *(reading.missing or ()))}
+    rows, roles = (
+        {each.name: stated[each.name] for each in fields(kind) if each.name in stated} for kind in (Source, Roles)
     )
-    roles = Roles(
-        source=rows,
-        target=target,
-        sensitive=sensitive,
-        weight=reading.weight,
-        max_categories=reading.max_categories,
-    )
-    data = read_rows(roles, like=like, processes=processes, tell=tell).data
-    check_binary(np.asarray([each.value for each in data.label_values]), target, reading.positive, reading.multiclass)
+    source_rows = Source(path, memory=memory, scratch=scratch, **rows)
+    data = read_rows(Roles(source=source_rows, **roles), like=like, processes=processes, tell=tell).data
+    labels = np.asarray([each.value for each in data.label_values])
+    check_binary(labels, reading.target, reading.positive, reading.multiclass)
     return data
 
 
@@ -225,10 +203,10 @@ def read_decisions(
 
     from fairbound._weights import check_weights
     from fairbound.data import code_labels
-    from fairbound.evaluation import Repeats, match_decisions, match_positive
+    from fairbound.evaluation import match_decisions, match_positive
 
     columns, groups, counted = read_decided_columns(path, reading, memory, count=True, weight=weight, score=score)
-    known: dict[str, Any] = {"sample_weight": None, "repeats": None if counted is None else Repeats(counted)}
+    known: dict[str, Any] = {"sample_weight": None, "repeats": counted}
     if weight is not None:
         shown = Message("Column {column!r} ({weight=})", column=weight)
         known["sample_weight"] = check_weights(columns[weight], len(columns[weight]), shown)

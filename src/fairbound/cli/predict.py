@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from fairbound.cli.options import command
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.data import Batches, ColumnFormat
+    from fairbound.data import Batches
     from fairbound.estimator import ConstrainedClassifier
 
 
@@ -105,9 +104,10 @@ class Decider:
     def __call__(self, rows: Batches, table: Any, first: int) -> dict[str, Any]:
         """Return the new columns of a batch, whose first row has this place."""
         from fairbound.data import make_frame
+        from fairbound.estimator import new_inputs
         from fairbound.studies import table_backend
 
-        frame = make_frame(read_inputs(rows, table, first), table_backend())
+        frame = make_frame(new_inputs(rows, table, first), table_backend())
         with _located(self.source, first):
             decided = self.classifier.predict(frame)
         for label, count in Counter(decided.tolist()).items():
@@ -151,6 +151,7 @@ def open_rows(
     """Open a file or a known data set, with the column formats of the model."""
     from fairbound.cli.inputs import is_known_dataset
     from fairbound.data import ArrowTable, load_dataset, open_batches
+    from fairbound.estimator import as_trained
 
     if is_known_dataset(source):
         data = load_dataset(source, data_dir=data_dir, progress=False if quiet else None)
@@ -158,54 +159,7 @@ def open_rows(
         rows: Batches = ArrowTable.of({**data.table.show(), **data.sensitive, data.target: labels}, source)
     else:
         rows = open_batches(source, delimiter=delimiter, encoding=encoding)
-    formats, categories = _formats(classifier)
-    rows.check(dict.fromkeys(formats, "the model needs it"))
-    return replace(rows, formats=formats, codes=frozenset(categories))
-
-
-def read_inputs(rows: Batches, table: Any, first: int = 0) -> dict[str, Any]:
-    """Return the inputs of the model in a batch: numbers, and words for categories."""
-    from fairbound.data import column_values
-
-    found = {}
-    for name, form in rows.formats.items():
-        values = column_values(table.column(name), codes=True) if name in rows.codes else None
-        if values is not None:
-            found[name] = values if values.dtype.kind in "if" else form.words(values.tolist())
-        else:
-            found[name] = rows.values(name, table.column(name), first)
-    return found
-
-
-def _formats(classifier: ConstrainedClassifier) -> tuple[dict[str, ColumnFormat], list[str]]:
-    """Return the column formats of a model, and which columns are categories.
-
-    A model that was not trained on a file has no formats: numbers are then plain, and text is unchanged.
-    """
-    from fairbound.data import ColumnFormat
-
-    if not hasattr(classifier, "feature_names_in_"):
-        raise ValueError(
-            "The model was trained on an array without column names, so its inputs cannot be found in a file; train it "
-            "on a table."
-        )
-    encoder, left = classifier.encoder_, classifier.left_columns_
-    names = [str(name) for place, name in enumerate(classifier.feature_names_in_) if place not in left]
-    learnt = {} if encoder is None else {column.name: column for column in encoder.columns_}
-    words = {name: getattr(learnt.get(name), "words", None) for name in names}
-    formats = {}
-    for name, known in words.items():
-        kind: Any = "number" if known is None or _are_numbers(known) else "text"
-        formats[name] = classifier.formats_.get(name, ColumnFormat(kind))
-    return formats, [name for name, known in words.items() if known is not None]
-
-
-def _are_numbers(words: Sequence[str]) -> bool:
-    """Return whether categories are codes that were read as numbers."""
-    from fairbound.data import ColumnFormat
-
-    numbers = [ColumnFormat("number").number(word) for word in words]
-    return all(number is not None and as_text(number) == word for number, word in zip(numbers, words, strict=True))
+    return as_trained(classifier, rows)
 
 
 def as_text(value: Any) -> str:

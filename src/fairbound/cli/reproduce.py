@@ -17,7 +17,7 @@ from fairbound.cli.options import command
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.experiments import Progress, Reproduction
+    from fairbound.experiments import Reproduction
 
 
 @command("reproduce")
@@ -99,15 +99,15 @@ def reproduce(
 
     begun, done = time.perf_counter(), 0
 
-    def report(progress: Progress) -> None:
+    def report(finished: int, total: int) -> None:
         """Show the progress: after every run on a terminal, after every tenth of them elsewhere."""
         nonlocal done
-        done += progress.last is not None
-        remaining = "" if progress.remaining is None else f", about {duration(progress.remaining)} to go"
-        text = f"{progress.done} of {progress.total} runs{remaining}"
+        done += 1
+        left = (time.perf_counter() - begun) / done * (total - finished)
+        text = f"{finished} of {total} runs, about {duration(left)} to go"
         output.update(text)
-        tenth = 10 * progress.done // progress.total > 10 * (progress.done - 1) // progress.total
-        if progress.done and tenth and not output.quiet and not sys.stderr.isatty():
+        tenth = 10 * finished // total > 10 * (finished - 1) // total
+        if tenth and not output.quiet and not sys.stderr.isatty():
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
 

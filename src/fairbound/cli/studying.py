@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from fairbound._errors import together
 from fairbound._text_tables import TextTable
 from fairbound._words import number
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.names import option_name
-from fairbound.cli.output import Interruptible, Output, finishing, out_folder, refuse_existing
+from fairbound.cli.options import held_out
+from fairbound.cli.output import Interruptible, Output, check_source, finishing, out_folder, refuse_existing
 
 if TYPE_CHECKING:
-    from fairbound._journal import Journal
+    from fairbound._study_settings import FrontierChoices
     from fairbound.cli.options import JournalOptions, ReadingOptions
     from fairbound.data import Dataset
-    from fairbound.studies import Study, StudySettings, Summary
-    from fairbound.training import Processes
+    from fairbound.studies import Study, Summary
+    from fairbound.training import Passes, Processes
 
 
 MOST_VALUES = 20
@@ -113,49 +115,65 @@ SLOW_STEP = 1.0
 """Steps that take at least this many seconds are shown with their time."""
 
 
+Limits = tuple[Sequence[Any], Sequence[float] | None]
+"""The limits of a run, and the bounds of the first one."""
+
+
 def write_study(
     source: str,
-    out: Path,
-    settings: StudySettings,
+    out: str,
+    limits: Callable[[], Limits],
+    choices: FrontierChoices,
     reading: ReadingOptions,
-    test_file: str | None,
-    memory: float | None,
-    saved: Checkpoint,
+    test: str,
+    memory: str | None,
+    journal: JournalOptions,
+    output: Output,
     *,
     models: bool = True,
-) -> tuple[Study, dict[str, Any]]:
+) -> tuple[Study, dict[str, Any], Checkpoint]:
     """Read the rows, show facts about them, train, and write the folder; return the study, and its content for JSON."""
     from fairbound._errors import render
     from fairbound._json import plain
-    from fairbound.cli.inputs import load_parts
-    from fairbound.studies import Study, remarks, write_files, write_lock
+    from fairbound.cli.inputs import load_parts, parse_memory
+    from fairbound.cli.launching import own_output, shared_run
 
-    output = saved.output
-    place = out.absolute().parent
-    while not place.exists():
-        place = place.parent
-    how = {"memory": memory, "scratch": place, "processes": saved.processes, "tell": output.rows}
-    with saved, out_folder(saved.out, replace=saved.replaces) as folder:
-        with output.stage(f"Reading {source}"):
-            data, held_out = load_parts(source, test_file, reading, quiet=output.silent, **how)
-        output.notes(render(note, option_name) for note in remarks(data))
-        study = Study(data, settings, held_out=held_out, command=output.command, name_of=option_name)
-        output.text(study.describe())
-        show_label(output, data)
-        show_columns(output, data)
-        write_lock(study.lock, folder)
-        saved.interrupt = run_study(study, output, saved)
-        if settings.bounds and study.interrupted and not study.frontier:
-            raise saved.interrupt.exception
-        with finishing(output):
-            files = write_files(study, folder, models=models)
-            return study, {**plain(study.summary), "files": [str(out / name) for name in files]}
+    with ExitStack() as scratch:
+        processes = scratch.enter_context(shared_run())
+        with together(processes):
+            folder, output = own_output(processes, Path(out), output, scratch)
+            saved = Checkpoint(folder, journal, output, processes)
+            check_source(source)
+            share, test_file = held_out(test)
+            from fairbound.studies import Study, StudySettings, remarks, write_files, write_lock
+
+            settings = StudySettings.build(*limits(), **{**choices.get_params(deep=False), "test_size": share})
+            budget = parse_memory(memory)
+        place = Path(out).absolute().parent
+        while not place.exists():
+            place = place.parent
+        how = {"memory": budget, "scratch": place, "processes": processes, "tell": output.rows}
+        with saved.passes() as passes, out_folder(folder, replace=saved.replaces) as folder:
+            with output.stage(f"Reading {source}"):
+                data, test_rows = load_parts(source, test_file, reading, quiet=output.silent, **how)
+            output.notes(render(note, option_name) for note in remarks(data))
+            study = Study(data, settings, held_out=test_rows, command=output.command, name_of=option_name)
+            study.passes = passes
+            output.text(study.describe())
+            show_label(output, data)
+            show_columns(output, data)
+            write_lock(study.lock, folder)
+            saved.interrupt = run_study(study, output)
+            if settings.bounds and study.interrupted and not study.frontier:
+                raise saved.interrupt.exception
+            with finishing(output):
+                files = write_files(study, folder, models=models)
+                found = {**plain(study.summary), "files": [str(Path(out) / name) for name in files]}
+    return study, found, saved
 
 
-def run_study(study: Study, output: Output, saved: Checkpoint | None = None) -> Interruptible:
+def run_study(study: Study, output: Output) -> Interruptible:
     """Train the models of a study, and show the progress.  The first interrupt ends training with the best model."""
-    if saved is not None:
-        saved.begin(study)
     began, steps = time.perf_counter(), 0
 
     @contextmanager
@@ -178,7 +196,7 @@ def run_study(study: Study, output: Output, saved: Checkpoint | None = None) -> 
 
 
 class Checkpoint:
-    """The journal of a run, beside its folder.  If the context ends without an error, the journal is removed.
+    """The journal of a run, beside its folder.
 
     Parameters
     ----------
@@ -202,37 +220,27 @@ class Checkpoint:
         self.replaces = stated.resume and _was_interrupted(self.out)
         if not self.replaces:
             refuse_existing(self.out)
-        self._journal: Journal | None = None
-        self._study: Study | None = None
 
-    def begin(self, study: Study) -> None:
-        """Open the journal for the fits of a study."""
-        self._study = study
-        count = 1 if self.processes is None else self.processes.count
+    @contextmanager
+    def passes(self) -> Iterator[Passes]:
+        """Yield passes with the journal, which is removed at the end, unless there was an error or an interrupt."""
         from fairbound.training import Passes, open_journal
 
         if self.processes is not None and self.processes.rank:
-            study.passes = Passes(None, self.processes)
+            yield Passes(None, self.processes)
             return
-        self._journal = open_journal(
-            self.path, resume=self.stated.resume, seconds=self.stated.checkpoint, processes=count
-        )
-        if self._journal.found:
+        count = 1 if self.processes is None else self.processes.count
+        journal = open_journal(self.path, resume=self.stated.resume, seconds=self.stated.checkpoint, processes=count)
+        if journal.found:
             self.output.text(f"Continuing from {self.path}.")
         elif self.path.exists():
             self.output.text(f"{self.path} of an earlier run is not used, and will be replaced; --resume continues it.")
-        study.passes = Passes(self._journal, self.processes)
-
-    def __enter__(self) -> Checkpoint:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._journal is None:
-            return
-        if kind is None and self._study is not None and not self._study.interrupted:
-            self._journal.remove()
-        else:
-            self._journal.close()
+        passes, end = Passes(journal, self.processes), journal.close
+        try:
+            yield passes
+            end = end if passes.stopped else journal.remove
+        finally:
+            end()
 
 
 def _was_interrupted(folder: Path) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fairbound._errors import together
 from fairbound._files import as_utf8, write_file
 from fairbound._study_settings import FrontierChoices, StudyChoices
-from fairbound.cli.options import TEST, JournalOptions, ReadingOptions, command, held_out
+from fairbound.cli.options import TEST, JournalOptions, ReadingOptions, command
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -71,23 +69,12 @@ def train(
     The shipped data:
       $ fairbound train law --require "disparate_impact >= 0.9" --out law
     """
-    from fairbound.cli.inputs import parse_memory
-    from fairbound.cli.launching import own_output, shared_run
-    from fairbound.cli.output import check_source
-    from fairbound.cli.studying import Checkpoint, exit_after, write_study
+    from fairbound.cli.studying import exit_after, write_study
 
-    with ExitStack() as scratch:
-        processes = scratch.enter_context(shared_run())
-        with together(processes):
-            place, output = own_output(processes, Path(out), output, scratch)
-            saved = Checkpoint(place, journal, output, processes)
-            check_source(source)
-            share, file = held_out(test)
-            from fairbound.studies import StudySettings
-
-            settings = StudySettings.build(require or (), **{**choices.get_params(deep=False), "test_size": share})
-            budget = parse_memory(memory)
-        study, found = write_study(source, Path(out), settings, reading, file, budget, saved)
+    study, found, saved = write_study(
+        source, out, lambda: (require or (), None), choices, reading, test, memory, journal, output
+    )
+    output = saved.output
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
     exit_after(study, saved, kept=study.kept)
@@ -165,29 +152,20 @@ def frontier(
       $ fairbound frontier loans.csv --target approved --sensitive sex --measure disparate_impact
           --require "selection_rate >= 0.2" --out frontier
     """
-    from fairbound.cli.inputs import parse_memory
-    from fairbound.cli.launching import own_output, shared_run
-    from fairbound.cli.output import check_source
-    from fairbound.cli.studying import Checkpoint, exit_after, show_frontier, show_notes, write_study
+    from fairbound.cli.studying import exit_after, show_frontier, show_notes, write_study
 
-    with ExitStack() as scratch:
-        processes = scratch.enter_context(shared_run())
-        with together(processes):
-            place, output = own_output(processes, Path(out), output, scratch)
-            saved = Checkpoint(place, journal, output, processes)
-            check_source(source)
-            limit, grid = swept_limit(measure, bounds, choose)
-            share, file = held_out(test)
-            from fairbound.studies import StudySettings
+    def limits() -> tuple[list[Constraint | str], list[float]]:
+        limit, grid = swept_limit(measure, bounds, choose)
+        return [limit, *(require or ())], grid
 
-            stated = {**choices.get_params(deep=False), "test_size": share}
-            settings = StudySettings.build([limit, *(require or ())], grid, **stated)
-            budget = parse_memory(memory)
-        study, found = write_study(source, Path(out), settings, reading, file, budget, saved, models=not no_models)
+    study, found, saved = write_study(
+        source, out, limits, choices, reading, test, memory, journal, output, models=not no_models
+    )
+    output = saved.output
     output.text()
     show_frontier(output, study.summary)
     show_notes(output, study)
-    files = "frontier.csv, model" + ("" if no_models else ", models")
+    files = f"frontier.csv, model (of {study.limits[0]})" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
     exit_after(study, saved, kept=all(point.training.kept for point in study.summary.frontier))

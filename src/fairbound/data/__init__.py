@@ -3,7 +3,7 @@
 Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
-from fairbound.data.arrow import column_values
+from fairbound.data.arrow import column_values, import_pyarrow
 from fairbound.data.bands import into_bands
 from fairbound.data.batches import ArrowTable, Batches
 from fairbound.data.catalogue import ACSINCOME_CA_SAMPLE, DATASETS, CatalogueEntry
@@ -25,6 +25,7 @@ from fairbound.data.reading import read_columns, read_rows, read_table
 from fairbound.data.roles import Roles
 from fairbound.data.schema import Banded, Categorical, Column, Numeric, group_values, is_missing
 from fairbound.data.source import Source, open_batches
+from fairbound.data.streams import is_stream, stream_batches
 from fairbound.data.table import Backend, Table, installed_backend, make_frame
 from fairbound.data.writing import copy_writer
 
@@ -66,10 +67,12 @@ __all__ = [
     "draw_parts",
     "group_values",
     "has_probabilities",
+    "import_pyarrow",
     "installed_backend",
     "into_bands",
     "is_missing",
     "is_protected_name",
+    "is_stream",
     "load_dataset",
     "make_disparate_data",
     "make_frame",
@@ -79,4 +82,5 @@ __all__ = [
     "read_rows",
     "read_table",
     "store",
+    "stream_batches",
 ]

@@ -26,13 +26,18 @@ def import_pyarrow(task: str = "Reading tables in batches needs") -> Any:
 def column_values(column: Any, *, codes: bool = False) -> NDArray[Any]:
     """Return a pyarrow column as numbers or text.
 
-    Whole numbers are int64 if all fit and none is missing; other numbers are floats.  Codes of labels, groups and
-    categories must stay apart: if a float would round one of them, all are text.
+    Whole numbers are int64 if all fit and none is missing; other numbers are floats.  Dates are days since 1970-01-01,
+    without the time of day.  Codes of labels, groups and categories must stay apart: if a float would round one of
+    them, all are text; so are dates.
     """
     pa = import_pyarrow()
     types = pa.types
     kind = plain_type(column.type)
     column = column.cast(kind)
+    if is_date(kind):
+        days = column.cast(pa.date32(), safe=False)
+        column = days.cast(pa.string() if codes else pa.int32())
+        kind = column.type
     if types.is_boolean(kind) or str(kind) in TEXTS:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
         return np.array(texts, dtype=object) if column.null_count else np.asarray(texts)
@@ -56,10 +61,16 @@ def plain_type(kind: Any) -> Any:
 
 
 def is_supported(kind: Any) -> bool:
-    """Return whether a pyarrow type is numbers or text."""
+    """Return whether a pyarrow type is numbers, dates or text."""
     types, kind = import_pyarrow().types, plain_type(kind)
     tests = (types.is_integer, types.is_floating, types.is_null, types.is_decimal, types.is_boolean)
-    return str(kind) in TEXTS or any(test(kind) for test in tests)
+    return str(kind) in TEXTS or is_date(kind) or any(test(kind) for test in tests)
+
+
+def is_date(kind: Any) -> bool:
+    """Return whether a pyarrow type is dates, with or without a time of day."""
+    types = import_pyarrow().types
+    return bool(types.is_date(kind) or types.is_timestamp(kind))
 
 
 def is_whole(kind: Any) -> bool:
@@ -83,7 +94,9 @@ def common_type(kinds: Sequence[Any]) -> Any:
         return plain.pop()
     if all(str(kind) in TEXTS for kind in plain):
         return pa.large_string()
-    if not all(is_supported(kind) and not is_text(kind) for kind in plain):
+    if all(map(is_date, plain)):
+        return pa.date32()
+    if not all(is_supported(kind) and not is_text(kind) and not is_date(kind) for kind in plain):
         return None
     if not all(map(is_whole, plain)):
         return pa.float64()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message, argument
 from fairbound._words import did_you_mean, listed, names_in_one
-from fairbound.data.arrow import column_values, import_pyarrow, is_supported, is_text, plain_type
+from fairbound.data.arrow import column_values, import_pyarrow, is_date, is_supported, is_text, plain_type
 from fairbound.data.formats import MISSING, ColumnFormat, FormatLearner
 
 BLOCK_ROWS = 2**16
@@ -109,7 +109,7 @@ class Batches(ABC):
             if not is_supported(kind):
                 raise InputError(
                     "Column {column!r} of {place} has the type {kind}.",
-                    "Give numbers or text, or leave it out with {ignore=}.",
+                    "Give numbers, dates or text, or leave it out with {ignore=}.",
                     column=name,
                     place=self.place,
                     kind=kind,
@@ -148,7 +148,8 @@ class Batches(ABC):
             # Typed columns have nulls, so nothing is inferred; only an empty text also counts as missing.
             text = ColumnFormat(missing=("",) if tuple(missing) == MISSING else tuple(missing))
             kinds = {name: self.kind(name) for name in used}
-            learnt = {name: text if is_text(kind) else ColumnFormat("number") for name, kind in kinds.items()}
+            number = {name: ColumnFormat("number", dates=is_date(plain_type(kind))) for name, kind in kinds.items()}
+            learnt = {name: text if is_text(kind) else number[name] for name, kind in kinds.items()}
             rows = self.n_rows
         else:
             learnt, rows = self._learn_text(used, words, missing, decimal, progress)

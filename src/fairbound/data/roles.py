@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, argument, bad_value
 from fairbound._words import did_you_mean
-from fairbound.data.arrow import is_text
+from fairbound.data.arrow import is_date, is_text
 from fairbound.data.bands import into_bands
 from fairbound.data.batches import Batches
 from fairbound.data.probabilities import name_probabilities
@@ -65,7 +65,7 @@ class Roles:
             for name in names:  # also for `ignore`: a misspelt column would become an input
                 rows.check_column(name, argument(role))
         for name in self.source.dates:
-            if rows.is_typed and not is_text(rows.kind(name)):
+            if rows.is_typed and not (is_text(rows.kind(name)) or is_date(rows.kind(name))):
                 raise InputError(
                     "Column {column!r} of {place} has the type {kind}, but {dates=} names columns of text.",
                     "Give the dates as text, such as 2024-01-31, or numbers that mean days without {dates=}.",

@@ -12,6 +12,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from fairbound._errors import InputError
 from fairbound.data.arrow import import_pyarrow
 from fairbound.data.batches import ArrowTable
 
@@ -24,7 +25,8 @@ def is_table(source: Any) -> bool:
 def is_stream(source: Any) -> bool:
     """Return whether an object hands over its rows in batches."""
     held = is_table(source) or nw.dependencies.is_into_series(source)
-    return not held and (hasattr(source, "__arrow_c_stream__") or nw.dependencies.is_polars_lazyframe(source))
+    kinds = hasattr(source, "__arrow_c_stream__"), nw.dependencies.is_polars_lazyframe(source)
+    return not held and (any(kinds) or isinstance(source, Iterator))
 
 
 def open_table(table: Any) -> ArrowTable:
@@ -43,7 +45,7 @@ def open_table(table: Any) -> ArrowTable:
 def open_stream(stream: Any, folder: Path) -> ArrowTable:
     """Write a stream, which may be readable once only, to a file without a name that is mapped into memory."""
     pa = import_pyarrow()
-    batches = _batches(stream)
+    batches = stream_batches(stream)
     rows = 0
     with tempfile.TemporaryFile(dir=folder) as file:
         try:
@@ -66,10 +68,20 @@ def open_stream(stream: Any, folder: Path) -> ArrowTable:
         return ArrowTable.of(pa.ipc.open_stream(pa.py_buffer(np.memmap(file, np.uint8, "r"))).read_all(), "the stream")
 
 
-def _batches(stream: Any) -> Iterator[Any]:
+def stream_batches(stream: Any) -> Iterator[Any]:
+    """Yield the Arrow batches of a stream."""
     pa = import_pyarrow()
     if hasattr(stream, "__arrow_c_stream__"):
         yield from pa.RecordBatchReader.from_stream(stream)
+        return
+    if isinstance(stream, Iterator):
+        for part in stream:
+            if not hasattr(part, "__arrow_c_array__") and not hasattr(part, "__arrow_c_stream__"):
+                raise InputError(
+                    "The iterator gives {kind}, but its parts must be Arrow batches or tables.",
+                    kind=type(part).__name__,
+                )
+            yield from pa.table(part).to_batches()
         return
     for part in stream.collect_batches() if hasattr(stream, "collect_batches") else [stream.collect()]:
         yield from part.to_arrow().to_batches()

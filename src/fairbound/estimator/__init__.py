@@ -34,6 +34,7 @@ from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
 from fairbound.estimator.small_groups import settle_small_groups
+from fairbound.estimator.sources import as_trained, new_inputs
 from fairbound.estimator.strata import read_strata
 from fairbound.training import L2, LOSSES, LinearModel, SmoothedL1, SquaredMeasure, as_model, as_regularizers
 
@@ -81,6 +82,7 @@ __all__ = [
     "Unit",
     "as_model",
     "as_regularizers",
+    "as_trained",
     "base_name",
     "checked",
     "cross_fitted_scores",
@@ -88,6 +90,7 @@ __all__ = [
     "logits",
     "make_fairness_scorer",
     "model_inputs",
+    "new_inputs",
     "read_inputs",
     "read_strata",
     "settle_small_groups",

@@ -94,9 +94,11 @@ def warn_of_unused_weights(base: Any, weights: Floats, stacklevel: int) -> None:
 
 
 def wants_raw(base: Any) -> bool:
-    """Return whether a base gets the table as given: a pipeline, or a model with its own option for categories."""
-    if isinstance(base, Pipeline):
+    """Return whether a base gets the table as given: a pipeline, or a model whose options name its columns."""
+    if isinstance(base, Pipeline) or isinstance(getattr(base, "monotone_constraints", None), dict):
         return True
+    if is_a(base, "XGBClassifier", "XGBRegressor"):
+        return bool(getattr(base, "enable_categorical", False))
     if is_a(base, "HistGradientBoostingClassifier", "HistGradientBoostingRegressor"):
         return not (base.categorical_features is None or isinstance(base.categorical_features, str))
     if is_a(base, "LGBMClassifier", "LGBMRegressor"):

@@ -22,7 +22,7 @@ from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
-from fairbound.estimator.unseen import Outlook, exact_rates, is_constant, rate_distribution
+from fairbound.estimator.unseen import Outlook, is_constant, rate_distribution
 from fairbound.evaluation import (
     Certificate,
     Forecast,
@@ -154,7 +154,7 @@ class Certification:
         """
         system = self.problem.system
         found = logits(plain_model(series.problem), Z, system.cells.n_labels)
-        room = room_within(system, exact_rates(system, decide(found, self.problem.threshold)), self.asked)
+        room = room_within(system, system.rates_of(decide(found, self.problem.threshold)), self.asked)
         return lambda share: with_reserve(system, share * room)
 
     def _place_start(self, outlook: Outlook) -> float:

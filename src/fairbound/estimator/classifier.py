@@ -33,6 +33,7 @@ from fairbound.estimator.feature_names import learn_names
 from fairbound.estimator.fitted_model import FittedModel
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModels, frontier_models
+from fairbound.estimator.further_limits import best_rows
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.models import last_model
 from fairbound.estimator.parameters import (
@@ -42,7 +43,6 @@ from fairbound.estimator.parameters import (
     present_processes,
     settled_seed,
 )
-from fairbound.estimator.quotas import best_rows
 from fairbound.estimator.recalibration import Recalibration, fit_recalibration
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
@@ -230,7 +230,6 @@ class ConstrainedClassifier(ClassifierMixin, FittedModel):
             fitted, _ = from_source(self, "fit", X, y, sensitive_features, sample_weight, resume=resume, **given)
             stated = self.get_params(deep=False)
             self.__dict__.update({name: each for name, each in vars(fitted).items() if name not in stated})
-            self.by_name_ = True  # its columns have been named one by one
             return self
         with resumed(resume, present_processes(self)) as passes:
             params, inputs, data = self._read(passes, X, y, sensitive_features, sample_weight, given)
@@ -322,9 +321,7 @@ class ConstrainedClassifier(ClassifierMixin, FittedModel):
         given = {"constraint_weight": constraint_weight, "base_score": base_score}
         if Source.of(X, y) is not None:
             given |= {"resume": resume, "bounds": bounds, "position": position}
-            _, frontier = from_source(self, "frontier", X, *named, **given)
-            for each in frontier:
-                each.classifier.by_name_ = True
+            frontier: FrontierModels = from_source(self, "frontier", X, *named, **given)[1]
             return frontier
         with resumed(resume, present_processes(self)) as passes:
             params, inputs, data = self._read(passes, X, *named, given, bounds)
@@ -352,6 +349,9 @@ class ConstrainedClassifier(ClassifierMixin, FittedModel):
 
     def predict(self, X: Any, *, base_score: Any = None, select: str | int | None = None) -> NDArray[Any]:
         """Return the decided label of each row; `base_score` replaces the scores of the base.
+
+        X is a table or an array, or else any source of rows that `fit` takes, also an iterator of Arrow batches.  These
+        are decided batch by batch, and their columns are read as those of the training rows.
 
         With `select`, such as 100 or "10%", exactly so many rows of X get the positive label: those of the largest
         score, and of rows with equal scores the first ones.  Then the decision about a row depends on the whole batch.

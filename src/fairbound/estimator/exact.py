@@ -46,9 +46,9 @@ class ExactLinear:
 
     def __init__(self, weight: Floats, bias: Floats | None) -> None:
         self.bias, self.n_outputs = bias, len(weight)
-        starts = range(0, weight.shape[1], WIDEST)
-        columns = [slice(start, min(start + WIDEST, weight.shape[1])) for start in starts]
-        self.parts = [(each, *_cut(weight[:, each], _bits(each.stop - each.start))) for each in columns]
+        used = np.flatnonzero(weight.any(axis=0))  # no rounding depends on a column of weight 0
+        columns = [used[start : start + WIDEST] for start in range(0, len(used), WIDEST)]
+        self.parts = [(each, *_cut(weight[:, each], _bits(len(each)))) for each in columns]
 
     def __call__(self, x: Any) -> Floats:
         """Return x wᵀ + bias."""
@@ -58,7 +58,7 @@ class ExactLinear:
     def _block(self, x: Any) -> Floats:
         result = np.zeros((x.shape[0], self.n_outputs))
         for columns, weights, exponents in self.parts:
-            result = result + _product(x[:, columns], weights, exponents)
+            result = result + _product(x if len(columns) == x.shape[1] else x[:, columns], weights, exponents)
         return result if self.bias is None else result + self.bias
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from fairbound._errors import InputError
+from fairbound._text_tables import TextTable
 from fairbound.data import is_missing
 from fairbound.estimator.base import BaseModel
 from fairbound.estimator.base_columns import EncodedColumns
@@ -79,6 +80,20 @@ class Explanation:
         order = np.argsort(-np.abs(found).max(axis=1), kind="stable")[:count]
         return [(self.columns[place], self.contributions[row, place]) for place in order]
 
+    def table(self) -> TextTable:
+        """Return the columns with the size of their contributions, the mean over rows, the largest first."""
+        sizes = np.abs(self.contributions).reshape(*self.contributions.shape[:2], -1).mean(axis=(0, 2))
+        rows = tuple((str(self.columns[place]), f"{sizes[place]:.4f}") for place in np.argsort(-sizes, kind="stable"))
+        turned = sum(each is not None for each in self.changes)
+        said = f"; a change that turns the decision was found for {turned:,}" if self.changes else ""
+        return TextTable(f"Reasons of {len(self.constant):,} rows{said}", ("column", "mean size in the score"), rows)
+
+    def __str__(self) -> str:
+        return self.table().as_text()
+
+    def _repr_html_(self) -> str:
+        return self.table().as_html()
+
 
 def column_blocks(encoder: Any, inputs: Inputs, width: int) -> list[tuple[Hashable, slice]]:
     """Return each column of X with its places among the encoded columns."""
@@ -86,7 +101,7 @@ def column_blocks(encoder: Any, inputs: Inputs, width: int) -> list[tuple[Hashab
     widths = [1] * width if columns is None else [len(column.outputs) for column in columns]
     names = inputs.names if columns is None or inputs.names is not None else [column.name for column in columns]
     ends = np.cumsum([0, *widths]).tolist()
-    labels = list(range(len(widths))) if names is None or len(names) != len(widths) else names
+    labels = [f"x{place}" for place in range(len(widths))] if names is None or len(names) != len(widths) else names
     return [(name, slice(*ends[place : place + 2])) for place, name in enumerate(labels)]
 
 
@@ -142,7 +157,8 @@ def _additive(model: BaseModel, table: Any, classes: Sequence[Hashable]) -> Floa
     elif is_a(estimator, "XGBClassifier"):
         from xgboost import DMatrix  # type: ignore[import-not-found, unused-ignore]
 
-        found = estimator.get_booster().predict(DMatrix(table), pred_contribs=True, strict_shape=True)[:, :, :-1]
+        rows = DMatrix(table, enable_categorical=True)
+        found = estimator.get_booster().predict(rows, pred_contribs=True, strict_shape=True)[:, :, :-1]
     elif hasattr(estimator, "coef_") and not isinstance(estimator, Pipeline):
         found = dense(table)[:, None, :] * np.asarray(estimator.coef_)
     elif is_a(estimator, *BY_SHAP) and find_spec("shap") is not None:
@@ -156,7 +172,8 @@ def _additive(model: BaseModel, table: Any, classes: Sequence[Hashable]) -> Floa
     if found is None:
         raise InputError(
             "{base} has no additive values, so its score cannot be divided among the columns.",
-            "Linear models, LightGBM and XGBoost have them; install shap for boosted trees of scikit-learn on numbers.",
+            "Linear models, LightGBM and XGBoost have them, and with shap boosted trees of scikit-learn on numbers. "
+            "For other models, shap.Explainer(clf.decision_function, rows) estimates such shares.",
             base=named_base(estimator),
         )
     found, places = found.astype(np.float64).transpose(0, 2, 1), model.places(classes)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._model_settings import Groups
+from fairbound.data import Source
 from fairbound.estimator.chosen_encoder import encode
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
@@ -18,6 +19,7 @@ from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.models import coefficients, logits, model_inputs
 from fairbound.estimator.parameters import NamedParameters
 from fairbound.estimator.small_groups import align_groups
+from fairbound.estimator.sources import new_tables
 from fairbound.fairness import Cells
 
 ENCODED_AT_ONCE = 2**16
@@ -45,8 +47,18 @@ class FittedModel(NamedParameters):
     def _outputs(self, X: Any, base_score: Any = None) -> NDArray[np.float64]:
         """Return the outputs of the model for new rows."""
         check_is_fitted(self)
+        source = Source.of(X)
+        if source is not None:
+            parts = [
+                self._outputs(table, None if base_score is None else base_score[first : first + len(table)])
+                for first, table in new_tables(self, source)
+            ]
+            if not parts:
+                raise ValueError("The stream has no row; give at least one.")
+            return np.concatenate(parts)
         inputs = self._read_new(X)
-        scores, parts = None if base_score is None else read_base_score(base_score, inputs.n_rows), []
+        scores = None if base_score is None else read_base_score(base_score, inputs.n_rows)
+        parts = []
         at_once = ENCODED_AT_ONCE if inputs.encoded is None else inputs.n_rows  # shared inputs are kept encoded
         for start in range(0, inputs.n_rows, at_once):
             rows = slice(start, start + at_once)
@@ -101,7 +113,10 @@ class FittedModel(NamedParameters):
         check_is_fitted(self)
         found = coefficients(self.model_)
         if found is None:
-            raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=()).")
+            raise AttributeError(
+                f"{type(self).__name__} has coefficients only if it is linear (hidden=()). A network is no "
+                "sum over columns; shap.Explainer(clf.decision_function, rows) estimates shares of its score."
+            )
         return found
 
     def settle_groups(self, cells: Cells) -> Cells:

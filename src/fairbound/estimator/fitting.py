@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fairbound._errors import argument, together, two_classes_only
+from fairbound._errors import InputError, argument, together, two_classes_only
 from fairbound._journal import digest
 from fairbound._sharing import gathered
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.correction import led_by_error
-from fairbound.estimator.floors import floors_in_words, floors_of, lifted_rate
+from fairbound.estimator.correction import led_by_error, penalties
 from fairbound.estimator.forms import choose_form
+from fairbound.estimator.further_limits import floors_in_words, floors_of, lifted_rate, quota_in_words, quota_of
 from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
 from fairbound.estimator.models import (
     copied_model,
@@ -38,21 +38,19 @@ from fairbound.estimator.models import (
     try_model,
     use_double,
 )
-from fairbound.estimator.monotone import check_slope
+from fairbound.estimator.monotone import as_weights, check_slope, signs_asked
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
-from fairbound.estimator.penalty import penalties
-from fairbound.estimator.quotas import quota_in_words, quota_of
 from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
 from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.targets import warn_if_guessed
-from fairbound.estimator.unseen import Outlook
+from fairbound.estimator.unseen import Outlook, ScoresOutlook
 from fairbound.estimator.watched import Watched, count_labels, validation_loss, watched_columns
 from fairbound.evaluation import Forecast, Tally
-from fairbound.fairness import Cells, Constraint, decide, decision_indicators
+from fairbound.fairness import Cells, Constraint, decide
 from fairbound.training import (
     Assessment,
     Effort,
@@ -141,6 +139,9 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
+        signs = signs_asked(params, cells.n_labels, self.encoder, data.inputs) if self.base is None else self.base.signs
+        if signs:
+            self.model.keep_signs(as_weights(signs, self.n_inputs, self.base))
         self.Z = model_inputs(self.model, self.Z)
         self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
         if processes is not None:
@@ -226,7 +227,15 @@ class Fitting:
         asked = len(self.params.constraints)
         known = self.decisions if self.params.training.device is None else None  # the fit counts these decisions anyway
         of_folds = {"objective": self.objective.of_training, "effort": replace(self._effort(), epochs=0)}
-        outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
+        scores = not self.problem.system.counts_decisions
+        if scores and (validation is not None or calibration is not None or not self.problem.system.has_means):
+            raise InputError(
+                "{limits}: not all of these are about decisions.",
+                "Limit means, losses and selection rates only, without {eval_set=} and {confidence=}.",
+                limits=", ".join(self.problem.system.texts),
+            )
+        kind = ScoresOutlook if scores else Outlook
+        outlook = kind(self.problem, self.Z, self.loss_weights, self.start, asked, known, **of_folds)
         choice, calibrated = None, None
         if calibration is None:
             result = fit(self.problem, **self.rows, generator=self.generator, precision=np.float64, **options)
@@ -379,7 +388,7 @@ class Fitting:
         return replace(
             assessment,
             accuracy=cells.share(right, weights),
-            counts=cells.sums(decision_indicators(decisions, cells.outcomes)),
+            counts=cells.decided(decisions),
         )
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.estimator.base_result import FormResult
-from fairbound.estimator.correction import led_by_error
+from fairbound.estimator.correction import led_by_error, penalties
 from fairbound.estimator.models import starting_linear
-from fairbound.estimator.penalty import penalties
 from fairbound.estimator.unseen import Outlook
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, Quota, decide, decision_indicators
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, Quota, decide
 from fairbound.training import Passes, TrainingProblem, probability_at
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _judge(
 ) -> _Judged:
     """Return the accuracy of decisions, their worst excess over a limit (negative if there is room), and measures."""
     cells = system.cells
-    counts = cells.sums(decision_indicators(decided, cells.outcomes))
+    counts = cells.decided(decided)
     smoothed = np.zeros((len(system.surrogates), len(counts), len(cells.outcomes)))  # only decisions are compared
     found = system.judge(smoothed, counts)
     excess = np.maximum(found.exact - system.upper, system.lower - found.exact)

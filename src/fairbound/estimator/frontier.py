@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairbound._errors import LimitWarning
-from fairbound._text_tables import TextTable, axes_of_plot, data_frame, page_as_html, page_as_text
+from fairbound._text_tables import Page, TextTable, axes_of_plot, data_frame
 from fairbound._words import number
 from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.result import FitResult
@@ -49,7 +49,7 @@ class FrontierModel:
         return self.result.limits[self.position]
 
 
-class FrontierModels(tuple[FrontierModel, ...]):
+class FrontierModels(tuple[FrontierModel, ...], Page):
     """The points of a frontier, from loose to strict: print it, show it in a notebook, or plot it."""
 
     __slots__ = ()
@@ -101,12 +101,6 @@ class FrontierModels(tuple[FrontierModel, ...]):
         header = ("bound", "reached", "kept", "accuracy", "gain", "points for the next 0.01")
         note = "Training rows. Gain: points of accuracy over the best constant prediction."
         return f"{self.measure}: {len(self)} bounds", [TextTable("Frontier", header, tuple(rows))], [note]
-
-    def __str__(self) -> str:
-        return page_as_text(*self._page())
-
-    def _repr_html_(self) -> str:
-        return page_as_html(*self._page())
 
 
 def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any], position: int) -> FrontierModels:

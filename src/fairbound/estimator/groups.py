@@ -16,17 +16,13 @@ from fairbound.fairness import (
     Cells,
     Constraint,
     Grouping,
-    holds_probabilities,
     is_divided,
-    name_columns,
-    read_probabilities,
+    read_columns,
     resolve_measure,
     with_unknown,
 )
 
 MISSING = "(missing)"
-
-ARRAY_NAME = "sensitive_feature"
 
 LISTED = 10
 """The most groups that a message names."""
@@ -37,42 +33,13 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
 
     A column of probabilities is a structured array with one field for each group (`read_probabilities`).
     """
-    columns: dict[str, Any]
     if isinstance(sensitive_features, Dataset):
         sensitive_features = sensitive_features.sensitive
-    if nw.dependencies.is_into_dataframe(sensitive_features):
-        names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow's columns are values
-        name_columns((name, None) for name in names)  # raises a clearer error than narwhals for duplicate names
-        frame = nw.from_native(sensitive_features, eager_only=True)
-        columns = {str(name): frame[:, position] for position, name in enumerate(frame.columns)}
-    elif isinstance(sensitive_features, Mapping):
-        columns = name_columns(sensitive_features.items())
-    elif nw.dependencies.is_into_series(sensitive_features):
-        series = nw.from_native(sensitive_features, series_only=True)
-        columns = {str(series.name or ARRAY_NAME): series}
-    else:
-        array = exact_array(sensitive_features)
-        if array.ndim not in (1, 2):
-            raise ValueError(f"sensitive_features must have shape (n,) or (n, columns), but has shape {array.shape}.")
-        several = array.ndim == 2 and array.shape[1] != 1
-        columns = (
-            {f"{ARRAY_NAME}_{position}": array[:, position] for position in range(array.shape[1])}
-            if several
-            else {ARRAY_NAME: array.reshape(-1)}
-        )
+    columns = read_columns(sensitive_features, n_rows)
     if not columns:
         raise ValueError("sensitive_features has no column: give at least one.")
-    read = {
-        name: read_probabilities(name, column) if holds_probabilities(column) else _values(column)
-        for name, column in columns.items()
-    }
+    read = {name: column if is_divided(column) else _values(column) for name, column in columns.items()}
     for name, column in read.items():
-        if column.shape != (n_rows,):
-            folds = " (A search can cut tables and arrays into folds, but not dictionaries: give it a DataFrame.)"
-            raise ValueError(
-                f"sensitive_features has {len(column)} rows in {name!r}, but X has {n_rows}: one value for each row "
-                f"is needed.{folds if isinstance(sensitive_features, Mapping) else ''}"
-            )
         if column.dtype.kind == "O":
             in_order(column[~is_missing(column)].tolist(), f"The group column {name!r}")  # raises for odd values
             _check_told_apart(name, column)

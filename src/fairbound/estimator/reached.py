@@ -48,6 +48,11 @@ class LimitResult:
     gap: float | None = None
     gap_bound: float | None = None
 
+    def __str__(self) -> str:
+        there = "" if self.eval_reached is None else f", {self.eval_reached:.4f} on the validation rows"
+        price = "" if self.price is None else f", price {self.price:.4f}"
+        return f"{self.limit}: {self.reached:.4f}, {'kept' if self.kept else 'not kept'}{there}{price}"
+
     def __post_init__(self) -> None:
         for name in ("reached", "surrogate"):
             if math.isnan(getattr(self, name)):  # JSON has no infinities
@@ -110,7 +115,7 @@ def limit_results(
 ) -> tuple[LimitResult, ...]:
     """Return one result for each limit, from the assessment of the decisions of `predict`."""
     system, found = assessment.system, []
-    gaps = surrogate_gaps(system, sums, assessment.counts)
+    gaps = surrogate_gaps(system, sums, assessment.judged_sums)
     for position, constraint in enumerate(system.constraints):
         if isinstance(constraint, Quota):
             continue

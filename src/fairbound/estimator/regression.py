@@ -6,10 +6,9 @@ become limits in standard deviations, and the record of the fit has the unit of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
+from fairbound.estimator.correction import penalties
 from fairbound.estimator.cross_fitting import cross_fit
 from fairbound.estimator.messages import FitFacts, has_run_out
 from fairbound.estimator.models import (
@@ -25,21 +25,19 @@ from fairbound.estimator.models import (
     model_inputs,
     new_generator,
     on_device,
-    plain_model,
     try_model,
     use_double,
 )
 from fairbound.estimator.objectives import Reached
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, one_callback, stated_probability
-from fairbound.estimator.penalty import penalties
 from fairbound.estimator.reached import GroupResult, LimitResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
 from fairbound.estimator.scores import BaseScores
 from fairbound.estimator.small_groups import settle_small_groups
-from fairbound.estimator.unseen import FOLDS, TOLD, Outlook
-from fairbound.evaluation import Forecast, MarginResult, RateDistribution
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, resolve_measure, share_in
+from fairbound.estimator.unseen import ScoresOutlook, exact_losses
+from fairbound.evaluation import Forecast, MarginResult
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, regression_loss, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import (
     Effort,
@@ -50,16 +48,12 @@ from fairbound.training import (
     as_regularizers,
     fit,
     loss_price,
-    regression_loss,
 )
 
 Floats = NDArray[np.float64]
 
 ONLY = "prediction"
 """The one label of all rows."""
-
-DIGITS = 4
-"""Quantiles are rounded to these digits of the standard deviation of y."""
 
 
 @dataclass(frozen=True)
@@ -87,44 +81,6 @@ class Unit:
         if at is not None:
             at = tuple(each if isinstance(each, str) else (each - self.centre) / self.scale for each in at)
         return replace(limit, bound=bound, at=at)
-
-    def settled(self, limit: Constraint, z: Floats) -> Constraint:
-        """Return a limit with the quantiles of the predictions z in place of the shares that it states."""
-        if limit.at is None or not isinstance(limit.at[0], str):
-            return limit
-        values = self.centre + self.scale * np.quantile(z, [share_in(str(each)) for each in limit.at])
-        digits = DIGITS - 1 - math.floor(math.log10(self.scale))
-        return replace(limit, at=tuple(round(float(each), digits) for each in values))
-
-
-class RegressionOutlook(Outlook):
-    """The forecast and the margin of a regression, from the predictions of the rows left out."""
-
-    kind: ClassVar[Any] = np.float64
-
-    def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Any:
-        """Return the predictions of the model of a fold for the rows that it leaves out."""
-        return logits(plain_model(problem), self.Z[out], 1)[:, 0]
-
-    def _rates(self, system: ConstraintSystem, left_out: Any) -> RateDistribution:
-        y, loss = system.cells.targets, self.problem.loss
-        z = logits(plain_model(self.problem), self.Z, 1)
-
-        def rates(found: Floats) -> Floats:
-            return system.decided_rates(system.sums_of(found, y, loss))
-
-        whole, judged = rates(z), left_out[:, None]
-        parts = [rates(np.where(out[:, None], judged, z)) - whole for out, _ in self._trials]
-        spread = system.spread_of_means(judged, y, loss) + FOLDS * np.cov(parts, rowvar=False)
-        weights = system.cells.weights
-        accuracy = 1.0 - float(weights @ exact(loss, judged, y)) / float(weights @ exact(loss, 0.0 * judged, y))
-        return RateDistribution(system, whole, TOLD * (rates(judged) - whole), spread, self.asked, accuracy)
-
-
-def exact(loss: Any, z: Floats, y: Any) -> Floats:
-    """Return the loss of each row, as limits are judged by it."""
-    found: Floats = getattr(loss, "exact", loss.values)(z, y)
-    return found
 
 
 class RegressionFitting:
@@ -171,8 +127,8 @@ class RegressionFitting:
         self.constraints = params.constraints
         if any(isinstance(value, str) for limit in self.constraints for value in limit.at or ()):
             self._fit(self._pose(()))
-            z = logits(self.model, self.Z, 1)[:, 0]
-            self.constraints = tuple(self.unit.settled(limit, z) for limit in self.constraints)
+            predicted = self.unit.centre + self.unit.scale * logits(self.model, self.Z, 1)[:, 0]
+            self.constraints = tuple(limit.at_quantiles(predicted) for limit in self.constraints)
 
     def _pose(self, constraints: Sequence[Constraint]) -> TrainingProblem:
         params = self.params
@@ -210,9 +166,7 @@ class RegressionFitting:
         callback = one_callback(params.callbacks, progress)
         result = self._fit(problem, callback)
         effort: Effort = replace(params.training, epochs=0)
-        outlook = RegressionOutlook(
-            problem, self.Z, self.data.loss_weights, self.start, objective="loss", effort=effort
-        )
+        outlook = ScoresOutlook(problem, self.Z, self.data.loss_weights, self.start, objective="loss", effort=effort)
         probability = stated_probability(params.margin)
         if probability is not None:
             result = outlook.tighten(result, probability, callback=callback)
@@ -255,7 +209,7 @@ class RegressionFitting:
         loss_unit = unit.scale**unit.degree
 
         def mean_loss(found: Floats) -> float:
-            return loss_unit * float(np.average(exact(self.loss, found, y), weights=weights))
+            return loss_unit * float(np.average(exact_losses(self.loss, found, y), weights=weights))
 
         loss, constant = mean_loss(z), mean_loss(np.zeros_like(z))
         gain = 1.0 - loss / (constant or 1.0)
@@ -321,7 +275,7 @@ class RegressionFitting:
         assert self.base.fitted is not None
         alone = (self.base.fitted.scale.unit * self.base.training - self.unit.centre) / self.unit.scale
         alone = self.cells.of_entries(alone)
-        given = exact(self.loss, alone, y), exact(self.loss, 0.0 * alone, y)
+        given = exact_losses(self.loss, alone, y), exact_losses(self.loss, 0.0 * alone, y)
         loss, constant = (float(np.average(each, weights=self.data.loss_weights)) for each in given)
         measured = system.measured(system.sums_of(alone, y, self.loss)) if system.constraints else ()
         units = [self.unit.of(limit) for limit in self.constraints]
@@ -338,7 +292,7 @@ class RegressionFitting:
         """Return the mean target, the mean prediction and the mean loss of each group."""
         cells, unit = self.cells, self.unit
         means = [unit.centre + unit.scale * each for each in (y, z[:, 0])]
-        values = np.stack([*means, unit.scale**unit.degree * exact(self.loss, z, y)], axis=1)
+        values = np.stack([*means, unit.scale**unit.degree * exact_losses(self.loss, z, y)], axis=1)
         names = "mean_target", "mean_prediction", "loss"
         sums = cells.sums(values)
         found = []

@@ -19,6 +19,7 @@ from sklearn.utils import Tags
 from fairbound._errors import InputError
 from fairbound._model_settings import Base, Callback, Groups, Loss, Margin, Training
 from fairbound._settings import Range
+from fairbound.data import ColumnFormat
 from fairbound.estimator.feature_names import learn_names
 from fairbound.estimator.fitted_model import FittedModel
 from fairbound.estimator.inputs import read_inputs
@@ -139,6 +140,7 @@ class ConstrainedRegressor(RegressorMixin, FittedModel):
         fitting = RegressionFitting(params, data)
         result = fitting.run()
         learn_names(self, inputs)
+        self.formats_: dict[str, ColumnFormat] = {}
         self.by_name_ = False
         self.unit_ = fitting.unit
         self.group_columns_, self.left_columns_ = data.group_columns, data.left_columns

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._json import Number, as_record, plain
-from fairbound._text_tables import TextTable, page_as_html, page_as_text
+from fairbound._text_tables import Page, TextTable
 from fairbound._words import as_text, count, number
 from fairbound.data import make_frame
 from fairbound.estimator.base_result import BaseResult
@@ -30,7 +30,7 @@ from fairbound.training import PHASES, FitRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitResult(FitRecord):
+class FitResult(FitRecord, Page):
     """The outcome of a fit: what the solver says (`FitRecord`), and the decisions of `predict`.
 
     Attributes
@@ -268,12 +268,6 @@ class FitResult(FitRecord):
                     )
                 )
         return tables
-
-    def __str__(self) -> str:
-        return page_as_text(*self._page())
-
-    def _repr_html_(self) -> str:
-        return page_as_html(*self._page())
 
 
 def _column(values: list[Any]) -> NDArray[Any]:

@@ -15,13 +15,13 @@ from fairbound._errors import InputError, Message, argument, together
 from fairbound._sharing import gathered, joined, rows_before
 from fairbound._weights import scale_weights
 from fairbound.estimator.correction import read_base_score
-from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, known_groups, name_missing, read_groups
+from fairbound.estimator.groups import LISTED, MISSING, known_groups, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.objectives import Objective
 from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.strata import check_names_of_groups, places_before, read_strata
 from fairbound.estimator.targets import read_labels, read_numbers, read_weights
-from fairbound.fairness import Constraint, Division
+from fairbound.fairness import ARRAY_NAME, Constraint, Division
 
 Floats = NDArray[np.float64]
 

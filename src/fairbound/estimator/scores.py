@@ -20,8 +20,8 @@ from fairbound.estimator.correction import orient_scores, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit, is_prefit
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, dense, read_inputs
-from fairbound.estimator.models import starting_linear
-from fairbound.estimator.monotone import monotone_places
+from fairbound.estimator.models import is_linear, starting_linear
+from fairbound.estimator.monotone import signs_of_base
 from fairbound.estimator.parameters import Parameters, checked
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, read_data
@@ -55,7 +55,9 @@ class BaseScores:
     given : bool
         Whether the base existed before the fit: a fitted base, or the scores of an external model.
     monotone : array of int
-        Positions of the encoded columns that the correction does not see, because the base is monotone in them.
+        Positions of the encoded columns that a network does not see, because the base is monotone in them.
+    signs : dict of int to 1 or -1
+        The signs that weights of a linear correction keep, because the base is monotone in these encoded columns.
     held : tuple of LinearTerm
         A term of the objective for a given base: without limits, it makes the base itself optimal (`holding`).
     """
@@ -69,6 +71,7 @@ class BaseScores:
     forms: tuple[FormResult, ...] = ()
     given: bool = False
     monotone: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    signs: dict[int, int] = field(default_factory=dict)
     held: tuple[LinearTerm, ...] = ()
 
     def as_given(self) -> Floats:
@@ -226,7 +229,9 @@ def fit_scores(
         data, cells = data.joined(processes), cells.joined()
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1, processes)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
-    found = replace(found, monotone=monotone_places(params, found.fitted, encoder, data.inputs))
+    signs = signs_of_base(params, found.fitted, encoder, data.inputs)
+    linear = is_linear(params.module, params.hidden)
+    found = replace(found, signs=signs) if linear else replace(found, monotone=np.array([*signs], dtype=np.intp))
     if not estimated:
         return replace(found, training=found.training[own])
     if work is None or not work.probabilities or divided:

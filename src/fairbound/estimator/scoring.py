@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,31 +28,35 @@ from fairbound.evaluation import match_decisions
 from fairbound.fairness import Combine, Constraint, Measure, false_negative_rate, false_positive_rate, resolve_measure
 
 
+@dataclass(eq=False, repr=False)
 class FairnessScorer(BaseEstimator):
-    """Score the decisions of any classifier by a measure.  Make it with `make_fairness_scorer`."""
+    """Score the decisions of any classifier by a measure.  Make it with `make_fairness_scorer`.
+
+    Parameters
+    ----------
+    measure : str or Measure
+        A measure such as "disparate_impact", or a rate such as "true_positive_rate".
+    sensitive_columns : column name or number, or several, optional
+        The columns of X that hold the groups.  Without it, pass `sensitive_features` by metadata routing.
+    against, reference, group, classes
+        As for a `Constraint`.
+    groups : {"each", "intersection", "both"}
+    pos_label : label, optional
+        The positive one of two classes.  By default that of the estimator, or as in `ConstrainedClassifier`.
+    """
 
     # The scorer always needs the groups, so it requests them by default.
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    def __init__(
-        self,
-        measure: str | Measure,
-        sensitive_columns: Any = None,
-        against: str = "pairwise",
-        reference: Hashable | None = None,
-        group: Hashable | None = None,
-        classes: Sequence[Hashable] | None = None,
-        groups: Combine = "each",
-        pos_label: Hashable | None = None,
-    ) -> None:
-        self.measure = measure
-        self.sensitive_columns = sensitive_columns
-        self.against = against
-        self.reference = reference
-        self.group = group
-        self.classes = classes
-        self.groups = groups
-        self.pos_label = pos_label
+    measure: str | Measure
+    _: KW_ONLY
+    sensitive_columns: Any = None
+    against: str = "pairwise"
+    reference: Hashable | None = None
+    group: Hashable | None = None
+    classes: Sequence[Hashable] | None = None
+    groups: Combine = "each"
+    pos_label: Hashable | None = None
 
     def __call__(
         self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -125,30 +130,10 @@ class FairnessScorer(BaseEstimator):
         return match_decisions(decided, watched.tally.cells.classes, watched.n_rows, names=names)
 
 
-def make_fairness_scorer(
-    measure: str | Measure,
-    *,
-    sensitive_columns: Any = None,
-    against: str = "pairwise",
-    reference: Hashable | None = None,
-    group: Hashable | None = None,
-    classes: Sequence[Hashable] | None = None,
-    groups: Combine = "each",
-    pos_label: Hashable | None = None,
-) -> FairnessScorer:
+def make_fairness_scorer(measure: str | Measure, **settings: Any) -> FairnessScorer:
     """Return a scorer of a measure, for `cross_validate`, `GridSearchCV` and the like.
 
-    Parameters
-    ----------
-    measure : str or Measure
-        A measure such as "disparate_impact", or a rate such as "true_positive_rate".
-    sensitive_columns : column name or number, or several, optional
-        The columns of X that hold the groups.  Without it, pass `sensitive_features` by metadata routing.
-    against, reference, group, classes
-        As for a `Constraint`.
-    groups : {"each", "intersection", "both"}
-    pos_label : label, optional
-        The positive one of two classes.  By default that of the estimator, or as in `ConstrainedClassifier`.
+    The settings are those of `FairnessScorer`, such as `sensitive_columns`.
 
     Examples
     --------
@@ -158,6 +143,6 @@ def make_fairness_scorer(
     >>> scorer(constant, [[0], [0]], [0, 1], sensitive_features=["a", "b"])
     0.0
     """
-    scorer = FairnessScorer(measure, sensitive_columns, against, reference, group, classes, groups, pos_label)
+    scorer = FairnessScorer(measure, **settings)
     scorer._limit()  # raises now, not in the middle of a search, if the measure is invalid
     return scorer

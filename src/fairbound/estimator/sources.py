@@ -7,14 +7,28 @@ share.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairbound._errors import InputError, argument, together
-from fairbound.data import Dataset, Roles, Source, as_word, read_rows
+from fairbound.data import (
+    ArrowTable,
+    Batches,
+    ColumnFormat,
+    Dataset,
+    Roles,
+    Source,
+    as_word,
+    column_values,
+    import_pyarrow,
+    is_stream,
+    make_frame,
+    read_rows,
+    stream_batches,
+)
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.parameters import Parameters, checked, present_processes
@@ -96,9 +110,12 @@ def from_source(
         found.pos_label = classes.get(positive, positive)
         given |= {name: _values(columns, names) for name, names in named.items() if names}
         given |= {name: reader.part(name, given[name]) for name in PARTS if given.get(name) is not None}
-    groups, weight = data.sensitive or None, data.weight
+    groups, weight, formats = data.sensitive or None, data.weight, data.formats
+    formats = {name: form for name, form in formats.items() if name in data.schema}
     del data, columns, reader  # what the fit does not need must not take memory meanwhile
     result = getattr(found, method)(inputs, labels, sensitive_features=groups, sample_weight=weight, **given)
+    for each in (found,) if method == "fit" else (point.classifier for point in result):
+        each.formats_, each.by_name_ = formats, True  # its columns have been named one by one
     return found, result
 
 
@@ -116,3 +133,66 @@ def _names(given: Any) -> list[str]:
 def _values(columns: dict[str, Any], names: Sequence[str]) -> Any:
     found = [columns[name] for name in names]
     return found[0] if len(found) == 1 else np.column_stack(found)
+
+
+def new_tables(model: Any, source: Source) -> Iterator[tuple[int, Any]]:
+    """Yield the inputs of a model in tables, each with the number of its first row; columns are read as in training.
+
+    A stream is read as it comes, and not stored.
+    """
+    if not is_stream(source.data):
+        parts: Iterable[Batches] = [source.open()]
+    else:
+        parts = (ArrowTable.of(import_pyarrow().table(each), "the stream") for each in stream_batches(source.data))
+    first = 0
+    for opened in parts:
+        rows = as_trained(model, opened)
+        for _, table in rows.stored(list(rows.formats)):
+            yield first, make_frame(new_inputs(rows, table, first), "pyarrow")
+            first += table.num_rows
+
+
+def as_trained(model: Any, rows: Batches) -> Batches:
+    """Return rows with the column formats of a model; raise an error for columns that they lack."""
+    formats, categories = _formats(model)
+    rows.check(dict.fromkeys(formats, "the model needs it"))
+    return replace(rows, formats=formats, codes=frozenset(categories))
+
+
+def new_inputs(rows: Batches, table: Any, first: int = 0) -> dict[str, Any]:
+    """Return the inputs of the model in a batch: numbers, and words for categories."""
+    found = {}
+    for name, form in rows.formats.items():
+        values = column_values(table.column(name), codes=True) if name in rows.codes else None
+        if values is not None:
+            found[name] = values if values.dtype.kind in "if" else form.words(values.tolist())
+        else:
+            found[name] = rows.values(name, table.column(name), first)
+    return found
+
+
+def _formats(model: Any) -> tuple[dict[str, ColumnFormat], list[str]]:
+    """Return the column formats of a model, and which columns are categories.
+
+    A model that was not trained on a file has no formats: numbers are then plain, and text is unchanged.
+    """
+    if not hasattr(model, "feature_names_in_"):
+        raise ValueError(
+            "The model was trained on an array without column names, so its inputs cannot be found in a file; train it "
+            "on a table."
+        )
+    encoder, left = model.encoder_, model.left_columns_
+    names = [str(name) for place, name in enumerate(model.feature_names_in_) if place not in left]
+    learnt = {} if encoder is None else {column.name: column for column in encoder.columns_}
+    words = {name: getattr(learnt.get(name), "words", None) for name in names}
+    formats = {}
+    for name, known in words.items():
+        kind: Any = "number" if known is None or _are_numbers(known) else "text"
+        formats[name] = model.formats_.get(name, ColumnFormat(kind))
+    return formats, [name for name, known in words.items() if known is not None]
+
+
+def _are_numbers(words: Sequence[str]) -> bool:
+    """Return whether categories are codes that were read as numbers."""
+    numbers = [ColumnFormat("number").number(word) for word in words]
+    return all(number is not None and as_word(number) == word for number, word in zip(numbers, words, strict=True))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fairbound._sharing import gathered, joined, rows_before
 from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide
 from fairbound.training import Assessment, Effort, FitSeries, TrainingProblem, TrainingResult, on_rows
 
 Decisions = NDArray[np.int64]
@@ -46,12 +46,6 @@ WORTH_IT = 0.5
 """A margin is dropped if its limits are more likely to break than to hold, although more was asked for."""
 
 STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on the training rows."
-
-
-def exact_rates(system: ConstraintSystem, decisions: Decisions) -> NDArray[np.float64]:
-    """Return the rates of decisions about the rows of a system."""
-    counts = system.cells.sums(decision_indicators(decisions, system.cells.outcomes))
-    return system.decided_rates(counts)
 
 
 def rate_distribution(
@@ -83,12 +77,11 @@ def rate_distribution(
         Whether the model decides alike for every row that there may be.
     """
     judged = decisions if left_out is None or constant else left_out
-    rates = exact_rates(system, decisions)
-    indicators = decision_indicators(judged, system.cells.outcomes)
-    spread = system.rate_spread(indicators, added=0.0 if constant else 0.5)
-    shift = TOLD * (exact_rates(system, judged) - rates)
+    rates = system.rates_of(decisions)
+    spread = system.rate_spread(judged, added=0.0 if constant else 0.5)
+    shift = TOLD * (system.rates_of(judged) - rates)
     if judged is not decisions:
-        parts = [exact_rates(system, np.where(out, judged, decisions)) - rates for out in outs]
+        parts = [system.rates_of(np.where(out, judged, decisions)) - rates for out in outs]
         spread = spread + FOLDS * np.cov(parts, rowvar=False)
     accuracy = system.cells.share(judged == system.cells.labels)
     return RateDistribution(system, rates, shift, spread, asked, accuracy)
@@ -344,3 +337,34 @@ class Outlook:
         same = is_constant(self.problem, plain_model(self.problem), self.Z, decisions)
         outs = [out for out, _ in self._trials]
         return rate_distribution(system, decisions, left_out, outs, self.asked, constant=same)
+
+
+class ScoresOutlook(Outlook):
+    """The forecast and the margin where limits are about scores, from the scores of the rows left out."""
+
+    kind: ClassVar[Any] = np.float64
+
+    def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Any:
+        """Return the scores of the model of a fold for the rows that it leaves out."""
+        return logits(plain_model(problem), self.Z[out], problem.cells.n_labels)[:, 0]
+
+    def _rates(self, system: ConstraintSystem, left_out: Any) -> RateDistribution:
+        cells, loss, judged = system.cells, self.problem.loss, left_out[:, None]
+        y = cells.labels if cells.targets is None else cells.targets
+        z = logits(plain_model(self.problem), self.Z, cells.n_labels)
+
+        def rates(found: NDArray[np.float64]) -> NDArray[np.float64]:
+            return system.decided_rates(system.sums_of(found, y, loss))
+
+        whole = rates(z)
+        parts = [rates(np.where(out[:, None], judged, z)) - whole for out, _ in self._trials]
+        spread = system.spread_of_means(judged, y, loss) + FOLDS * np.cov(parts, rowvar=False)
+        given = exact_losses(loss, judged, y), exact_losses(loss, 0.0 * judged, y)
+        removed = 1.0 - float(cells.weights @ given[0]) / (float(cells.weights @ given[1]) or 1.0)
+        return RateDistribution(system, whole, TOLD * (rates(judged) - whole), spread, self.asked, removed)
+
+
+def exact_losses(loss: Any, z: NDArray[np.float64], y: Any) -> NDArray[np.float64]:
+    """Return the loss of each row, as limits are judged by it."""
+    found: NDArray[np.float64] = getattr(loss, "exact", loss.values)(z, y)
+    return found

@@ -12,7 +12,6 @@ from fairbound.evaluation.forecast import (
     AUTO,
     Forecast,
     LimitForecast,
-    LimitMargin,
     MarginResult,
     RateDistribution,
     room_within,
@@ -29,7 +28,7 @@ from fairbound.evaluation.monitor_records import (
 )
 from fairbound.evaluation.monitoring import Monitor
 from fairbound.evaluation.p_values import PairedTest, beside_the_highest, holm, paired_test
-from fairbound.evaluation.planning import times_as_many
+from fairbound.evaluation.regression_audit import RegressionAudit, audit_regression
 from fairbound.evaluation.requirements import LimitSide, RateKey, Requirement, rate_name
 from fairbound.evaluation.score_records import CalibrationBin, GroupScores, ScoreAudit, ThresholdCurves
 from fairbound.evaluation.scores import Scores, auc_estimate, check_scores, tally_decisions
@@ -38,8 +37,8 @@ from fairbound.evaluation.significance import (
     Significance,
     compare_selections,
 )
-from fairbound.evaluation.tally import WHOLES, Repeats, Tally
-from fairbound.evaluation.verdicts import LimitCertificate, Verdict, refusal, sides_in_words
+from fairbound.evaluation.tally import WHOLES, Tally
+from fairbound.evaluation.verdicts import LimitCertificate, Verdict, refusal, sides_in_words, times_as_many
 
 __all__ = [
     "AUTO",
@@ -60,7 +59,6 @@ __all__ = [
     "LimitCertificate",
     "LimitEvidence",
     "LimitForecast",
-    "LimitMargin",
     "LimitSide",
     "MarginResult",
     "MeasureAudit",
@@ -70,7 +68,7 @@ __all__ = [
     "PairedTest",
     "RateDistribution",
     "RateKey",
-    "Repeats",
+    "RegressionAudit",
     "Requirement",
     "RequirementEvidence",
     "ScoreAudit",
@@ -84,6 +82,7 @@ __all__ = [
     "WeightedShare",
     "auc_estimate",
     "audit",
+    "audit_regression",
     "audit_tally",
     "audited_measures",
     "beside_the_highest",

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Literal
 
 from fairbound._json import as_json
-from fairbound._text_tables import data_frame, page_as_html, page_as_text
+from fairbound._text_tables import Page, TextTable, data_frame
 from fairbound._words import lookup
 from fairbound.evaluation.audit_page import audit_notes, audit_page
 from fairbound.evaluation.audit_plot import plot_rate
@@ -21,7 +21,7 @@ from fairbound.fairness import OTHER_NAMES
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Page):
     """The result of `audit`: decisions measured by group.
 
     Use it through `print`, `to_dict()`, `to_json()`, `to_frame()`, or as HTML in a notebook.
@@ -182,8 +182,5 @@ class Audit:
         """Draw a rate of every group with its interval, with matplotlib; return the axes."""
         return plot_rate(self.groups, rate, label, ax)
 
-    def __str__(self) -> str:
-        return page_as_text(*audit_page(self))
-
-    def _repr_html_(self) -> str:
-        return page_as_html(*audit_page(self))
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
+        return audit_page(self)

@@ -21,15 +21,15 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairbound._errors import InputError, Message, NameOf, argument, python_name
+from fairbound._errors import InputError, Message, argument
 from fairbound._json import as_json, as_record
-from fairbound._text_tables import TextTable, page_as_html, page_as_text
+from fairbound._text_tables import Page, TextTable
 from fairbound._values import as_numbers
 from fairbound._weights import check_largest_weight
 from fairbound._words import as_level, at_least, at_most, count, number
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, requirements_of
-from fairbound.evaluation.tally import Repeats, Tally
+from fairbound.evaluation.tally import Tally
 from fairbound.evaluation.verdicts import (
     GroupRows,
     LimitCertificate,
@@ -55,7 +55,7 @@ class RateInterval(RateKey):
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Page):
     """The verdicts on all limits.
 
     Use it through `print`, `to_dict()`, `to_json()`, or as HTML in a notebook.
@@ -145,16 +145,6 @@ class Certificate:
         ]
         return heading, tables, [*notes, self.claim]
 
-    def to_text(self, name_of: NameOf = python_name) -> str:
-        """Return the page as text; `name_of` gives the names of arguments in it, by default those of Python."""
-        return page_as_text(*self._page(), name_of)
-
-    def __str__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        return page_as_html(*self._page())
-
 
 def certify(
     y: Any,
@@ -168,7 +158,7 @@ def certify(
     groups: Combine = "each",
     pos_label: Hashable | None = None,
     positive_decision: Hashable | None = None,
-    repeats: Repeats | None = None,
+    repeats: Any = None,
 ) -> Certificate:
     """Test limits on held-out rows.
 
@@ -191,8 +181,8 @@ def certify(
         Which of two labels is the positive one; by default as for `Cells.build`.
     positive_decision : value, optional
         The decision that means the positive label, if decisions have other values than the two labels.
-    repeats : Repeats, optional
-        How many rows each of these rows stands for.
+    repeats : sequence of n numbers, optional
+        How many rows each of these rows stands for; their weight is the same.
 
     Examples
     --------

@@ -14,14 +14,13 @@ small for large groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._words import probability_text
-from fairbound.fairness import Constraint, ConstraintSystem, RateBlock, group_shares, resolve_measure
+from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 
 FloatArray = NDArray[np.float64]
 
@@ -30,9 +29,6 @@ DRAWS = 2000
 
 COVERAGE = 0.9
 """Probability with which a value on new rows lies in its interval."""
-
-PAIRS_AT_ONCE = 256
-"""Pairs of groups that are compared at once, which bounds the memory."""
 
 AUTO = 2 / 3
 """The probability that `margin="auto"` asks for: the limits are twice as likely to hold on new rows as to break."""
@@ -236,7 +232,10 @@ class RateDistribution:
         for position, constraint in enumerate(self.system.constraints[: self.asked]):
             if constraint.bound is None:
                 continue
-            values = _worst_values(self.system, position, drawn)
+            measure = resolve_measure(constraint.measure)
+            least = 0.0 if measure.comparison in ("value", "ratio") else -math.inf  # differences need no range
+            most = measure.largest if measure.comparison == "value" else math.inf
+            values = self.system.drawn(position, np.clip(drawn, least, most))
             lower, upper = constraint.limits
             holds = (values >= lower) & (values <= upper)
             together &= holds
@@ -264,7 +263,8 @@ class RateDistribution:
     def margins(self, reserve: FloatArray) -> tuple[LimitMargin, ...]:
         """Return a reserve in the unit of the measures.
 
-        The row δ·r_b − r_a ≤ −m of a ratio is r_a/r_b ≥ δ + m/r_b.  All other rows have the unit of their measure.
+        The row δ·r_b − r_a ≤ −m of a ratio is r_a/r_b ≥ δ + m/r_b, at most 1.  All other rows have the unit of their
+        measure.
         """
         A, found = np.asarray(self.system.coefficients), []
         for position, constraint in enumerate(self.system.constraints[: self.asked]):
@@ -276,6 +276,8 @@ class RateDistribution:
                 compared = np.array([self.rates[int(np.argmax(A[row]))] for row in rows])
                 some = compared > 0  # a ratio to a rate of 0 has no unit
                 margins = margins[some] / compared[some] if some.any() else np.zeros(1)
+                if not isinstance(constraint.bound, tuple):
+                    margins = np.minimum(margins, 1.0 - constraint.bound)
             found.append(LimitMargin(str(replace(constraint, reserve=())), float(margins.min()), float(margins.max())))
         return tuple(found)
 
@@ -309,47 +311,3 @@ def room_within(system: ConstraintSystem, rates: FloatArray, asked: int | None =
 
 def _is_own_rate(constraint: Constraint) -> bool:
     return resolve_measure(constraint.measure).comparison == "value"
-
-
-def _worst_values(system: ConstraintSystem, position: int, rates: FloatArray) -> FloatArray:
-    """Return the measured value of one constraint for each draw of the rates, as `ConstraintSystem.measured` does."""
-    constraint = system.constraints[position]
-    parts = [
-        _worst_of_pairs(system, constraint, comparison.block, comparison.pairs[start : start + PAIRS_AT_ONCE], rates)
-        for comparison in system.comparisons
-        if comparison.constraint == position
-        for start in range(0, len(comparison.pairs), PAIRS_AT_ONCE)
-    ]
-    return _worst(constraint, np.stack(parts, axis=1))
-
-
-def _worst_of_pairs(
-    system: ConstraintSystem,
-    constraint: Constraint,
-    block: RateBlock,
-    pairs: Sequence[tuple[int, int]],
-    rates: FloatArray,
-) -> FloatArray:
-    """Return the worst value over some pairs of groups, for each draw."""
-    measure = resolve_measure(constraint.measure)
-    part = rates[:, block.start : block.stop]
-    first, second = (part[:, [pair[side] for pair in pairs]] for side in (0, 1))
-    directed = isinstance(constraint.bound, tuple)
-    if measure.comparison == "value":
-        return _worst(constraint, np.clip(first, 0.0, measure.largest))
-    if measure.comparison == "ratio":
-        first, second = np.clip(first, 0.0, None), np.clip(second, 0.0, None)
-        low, high = (first, second) if directed else (np.minimum(first, second), np.maximum(first, second))
-        neutral = np.where(low > 0, np.inf, 1.0)
-        return _worst(constraint, np.divide(low, high, out=neutral, where=high > 0))
-    difference = first - second
-    if measure.comparison == "covariance":
-        difference = difference * np.array(group_shares(system.cells, block.grouping))[[a for a, _ in pairs]]
-    return _worst(constraint, difference if directed else np.abs(difference))
-
-
-def _worst(constraint: Constraint, values: FloatArray) -> FloatArray:
-    """Return for each draw the value that is nearest to a bound, or furthest beyond it."""
-    lower, upper = constraint.limits
-    room = np.minimum(values - lower, upper - values)
-    return np.take_along_axis(values, room.argmin(axis=1)[:, None], axis=1)[:, 0]

@@ -28,7 +28,7 @@ from scipy import special
 
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import write_file
-from fairbound._text_tables import TextTable, page_as_html, page_as_text
+from fairbound._text_tables import Page, TextTable
 from fairbound._words import as_level, count, listed, number
 from fairbound.evaluation.e_processes import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
@@ -62,7 +62,7 @@ LATE = (
 )
 
 
-class Monitor:
+class Monitor(Page):
     """Watches limits on a stream of decisions, and raises an alarm once a limit is broken with the stated confidence.
 
     Parameters
@@ -406,16 +406,6 @@ class Monitor:
         notes = [*self.notes, f'"Recently" means {memory}.']
         heading = f"Monitor: {count(self.rows)} rows, {batches}; {needed}."
         return heading, [TextTable("Limits", header, tuple(lines), left=2)], notes
-
-    def to_text(self) -> str:
-        """Return the evidence as a table, with notes."""
-        return page_as_text(*self._page())
-
-    def __str__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        return page_as_html(*self._page())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a JSON file.  After a kill the file has the old state or the new one, never a mixture."""

@@ -135,25 +135,6 @@ class GroupCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class Repeats:
-    """How many rows each given row stands for, if rows are too many to be listed.
-
-    Attributes
-    ----------
-    rows : array of shape (n,)
-        The number of rows.  The weight of the given row is their mean weight.
-    squared_weight : array of shape (n,), or None
-        The mean of their squared weights; None if all rows have the same weight.
-    heaviest : float
-        The largest weight of a row.
-    """
-
-    rows: np.ndarray
-    squared_weight: np.ndarray | None = None
-    heaviest: float = 1.0
-
-
-@dataclass(frozen=True, eq=False)
 class Tally:
     """Sums of decisions over cells; if rows are weighted, also with weights w and w².  Build it with `Tally.build`.
 
@@ -197,7 +178,7 @@ class Tally:
         pos_label: Hashable | None = None,
         positive_decision: Hashable | None = None,
         min_group_size: int = 1,
-        repeats: Repeats | None = None,
+        repeats: np.ndarray | None = None,
         classes: Iterable[Hashable] | None = None,
         processes: Any = None,
     ) -> Tally:
@@ -215,9 +196,9 @@ class Tally:
             cells = Cells.build(y, sensitive_features, weights=sample_weight, processes=processes, **options)
             named: dict[str, Any] = {"positive_decision": positive_decision}
             decisions = match_decisions(prediction, cells.classes, cells.n_own_rows, **named)
-        cells = cells if repeats is None else cells.standing_for(repeats.rows)
+        cells = cells if repeats is None else cells.standing_for(repeats)
         cells, merged = merge_small_groups(cells, min_group_size)
-        found = cls.of(cells, decisions, largest_weight=largest_weight, repeats=repeats)
+        found = cls.of(cells, decisions, largest_weight=largest_weight)
         return replace(found, merged=merged, min_group_size=min_group_size, labelled=y is not None)
 
     @classmethod
@@ -227,26 +208,22 @@ class Tally:
         decisions: np.ndarray,
         *,
         largest_weight: float | None = None,
-        repeats: Repeats | None = None,
     ) -> Tally:
         """Count decisions about the rows of cells, given as indices of classes."""
         positive, processes = cells.weights[cells.weights > 0], cells.processes
         ends = gathered((positive.min(initial=np.inf), positive.max(initial=0.0)), processes)
         lightest, heaviest = min(each for each, _ in ends), float(max(each for _, each in ends))
-        squares = None if repeats is None else repeats.squared_weight
         largest, bounded = None, False
         if cells.division is not None:
             of_rows = np.bincount(cells.division.rows, cells.weights)
             bounded = all(gathered(np.allclose(of_rows, 1.0), processes))  # the weights are probabilities alone
             # A row may count in a group with several entries.
             largest = 1.0 if bounded else max(gathered(float(of_rows.max()), processes))
-        elif squares is not None and repeats is not None:
-            largest = repeats.heaviest
         elif lightest < heaviest:
             largest = heaviest
         if largest_weight is not None and largest is not None and not bounded:
             largest = float(largest_weight)
-        powers = _powers(cells, decisions, weighted=largest is not None, squares=squares)
+        powers = _powers(cells, decisions, weighted=largest is not None)
         return cls(powers, largest, divided=None if cells.division is None else decisions, bounded=bounded)
 
     @property
@@ -271,8 +248,7 @@ class Tally:
 
     def recount(self, decisions: np.ndarray) -> Tally:
         """Return the tally of other decisions about the same rows, given as indices of classes."""
-        indicators = _indicators(decisions, self.cells)
-        powers = tuple((cells, cells.sums(indicators)) for cells, _ in self.powers)
+        powers = tuple((cells, cells.decided(cells.of_entries(decisions))) for cells, _ in self.powers)
         return replace(self, powers=powers, divided=None if self.divided is None else decisions)
 
     def group_rows(self, grouping: Grouping) -> list[int]:
@@ -346,21 +322,13 @@ class Tally:
         return np.broadcast_to(self.decisions, (len(system.surrogates), *self.decisions.shape))
 
 
-def _powers(
-    cells: Cells, decisions: np.ndarray, *, weighted: bool, squares: np.ndarray | None = None
-) -> tuple[tuple[Cells, np.ndarray], ...]:
+def _powers(cells: Cells, decisions: np.ndarray, *, weighted: bool) -> tuple[tuple[Cells, np.ndarray], ...]:
     """Return cells and sums of decisions with the weights w⁰; if weighted, also with w and w²."""
-    weights, indicators, found = cells.weights, _indicators(decisions, cells), []
-    for weight in (weights > 0, weights, weights**2 if squares is None else squares) if weighted else (weights > 0,):
+    weights, decided, found = cells.weights, cells.of_entries(decisions), []
+    for weight in (weights > 0, weights, weights**2) if weighted else (weights > 0,):
         counted = replace(cells, weights=np.asarray(weight, dtype=np.float64)).standing_for(cells.counts)
-        found.append((counted, counted.sums(indicators)))
+        found.append((counted, counted.decided(decided)))
     return tuple(found)
-
-
-def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:
-    """1{decision = outcome}, and then 1{decision ≠ outcome}, of shape (n, 2·O)."""
-    selected = cells.of_entries(decisions)[:, None] == np.array(cells.outcomes)
-    return np.concatenate([selected, ~selected], axis=1).astype(np.float64)
 
 
 def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[Hashable, int]]]:

@@ -5,6 +5,5 @@ A reproduction can be interrupted and resumed.
 
 from fairbound.experiments.protocol import DATASETS, EPOCHS, TITLES
 from fairbound.experiments.reproduction import Reproduction, Request, reproduce
-from fairbound.experiments.running import Progress
 
-__all__ = ["DATASETS", "EPOCHS", "TITLES", "Progress", "Reproduction", "Request", "reproduce"]
+__all__ = ["DATASETS", "EPOCHS", "TITLES", "Reproduction", "Request", "reproduce"]

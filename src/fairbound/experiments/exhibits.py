@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -162,8 +162,3 @@ def table(title: str, rows: Iterable[Row], *columns: tuple[str, str, Callable[[R
     """Build a table from rows of any kind, and columns: a heading, the format of numbers, and a function of a row."""
     headings, forms, values = zip(*columns, strict=True)
     return ResultTable(title, headings, forms, tuple(tuple(value(row) for value in values) for row in rows))
-
-
-def plain_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> ResultTable:
-    """Build a table of text."""
-    return ResultTable(title, tuple(headings), ("",) * len(headings), tuple(map(tuple, rows)))

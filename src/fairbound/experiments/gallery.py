@@ -45,7 +45,9 @@ def render_gallery(made: Reproduction, command: str = "") -> str:
     request, script = made.request, resource("gallery.js", PACKAGE)
     engine = environment(PACKAGE)
     engine.filters |= {"count": count, "duration": duration, "label": label_of, "picture": picture, "cells": cells}
-    engine.filters["files"] = lambda paths: [(path.suffix[1:].upper(), _address(path, made.out)) for path in paths]
+    engine.filters["files"] = lambda paths: [
+        (path.suffix[1:].upper(), Path(os.path.relpath(path, made.out)).as_posix()) for path in paths
+    ]
     claims = judge(made.exhibits)
     by_item = {name: list(found) for name, found in groupby(made.exhibits, lambda exhibit: exhibit.item.name)}
     return str(
@@ -65,7 +67,7 @@ def render_gallery(made: Reproduction, command: str = "") -> str:
             trained=made.trained,
             seconds=made.seconds,
             claims=claims,
-            seen={claim: [name for name, found in by_item.items() if _checks(found, claim)] for claim in claims},
+            seen={claim: [name for name, found in by_item.items() if claim in judge(found)] for claim in claims},
             solvers=[solver for solver in request.solvers if any(solver in found for found in claims.values())],
             tallies=tallies(claims),
             sections=[(found[0].item, found, judge(found), spent(found)) for found in by_item.values()],
@@ -79,14 +81,6 @@ def render_gallery(made: Reproduction, command: str = "") -> str:
             figures={},
         )
     )
-
-
-def _address(path: Path, out: Path) -> str:
-    return Path(os.path.relpath(path, out)).as_posix()
-
-
-def _checks(exhibits: Iterable[Exhibit], claim: str) -> bool:
-    return any(check.claim == claim for exhibit in exhibits for check in exhibit.checks)
 
 
 def judge(exhibits: Iterable[Exhibit]) -> dict[str, dict[str, ClaimVerdict]]:

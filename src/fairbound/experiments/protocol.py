@@ -13,16 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
-
-if TYPE_CHECKING:
-    from fairbound.experiments.runs import Results
 
 SolverName = Literal["paper", "fast"]
 PartName = Literal["train", "test"]
@@ -171,74 +167,3 @@ class Run:
         if self.solver == "fast":
             return 100.0 * (20 + width)
         return self.epochs * (20 + width) * (4.0 if self.batches else 1.0)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The conditions of an item: a data set, a solver and the reported rows; its methods build runs."""
-
-    dataset: str
-    data: str
-    solver: SolverName = "paper"
-    part: PartName = "train"
-    batches: bool = False
-    epochs: int = EPOCHS
-    seeds: tuple[int, ...] = SEEDS
-
-    def free(self, **options: Any) -> Run:
-        """Return a run without limits."""
-        return Run(self.dataset, self.data, self.solver, batches=self.batches, epochs=self.epochs, **options)
-
-    def limited(self, bound: float, measure: str = "disparate_impact", **options: Any) -> Run:
-        """Return a run with one limit."""
-        return replace(self.free(**options), limits=((measure, bound),))
-
-    def constrained(self, approach: str, scale: float = SCALE) -> list[Run]:
-        """Return the runs with limits on ratios by a surrogate, or on the covariance."""
-        if approach == "covariance":
-            return [self.limited(bound, approach, surrogate=approach, scale=1.0) for bound in COVARIANCES]
-        return [self.limited(bound, surrogate=approach, scale=scale) for bound in RATIOS]
-
-    def penalized(self, penalty: float, approach: str = "smoothed_step") -> Run:
-        """Return a run with a penalty of weight 1/λ on the difference of selection rates."""
-        return self.free(penalty=penalty, surrogate=approach, scale=1.0 if approach == "covariance" else SCALE)
-
-    def penalties(self, approach: str) -> list[Run]:
-        """Return the runs with a penalty."""
-        return [self.penalized(penalty, approach) for penalty in PENALTIES]
-
-    def scales(self, bound: float, surrogate: str) -> list[Run]:
-        """Return the runs with the same limit at several scales."""
-        return [self.limited(bound, surrogate=surrogate, scale=scale) for scale in SCALES]
-
-    def scenario(self, name: str, bound: float) -> Run:
-        """Return the run of a row of Table 2 or 4."""
-        return replace(self.free(), limits=tuple((measure, bound) for measure in SCENARIOS[name]))
-
-    def starts(self, bound: float) -> list[Run]:
-        """Return the runs with the same limit from several random starts."""
-        return [self.limited(bound, seed=seed) for seed in self.seeds]
-
-    def search(self, results: Results, target: float) -> Search:
-        """Repeat the search for the penalty of a ratio by bisection of log λ, up to the first run without a result."""
-        strong, weak = math.log10(PENALTIES[0]), math.log10(PENALTIES[-1])
-        fits: list[Run] = []
-        while len(fits) < SEARCH_FITS:
-            middle = (strong + weak) / 2
-            run = self.penalized(10.0**middle)
-            if run not in results:
-                return Search(fits, False, run)
-            fits.append(run)
-            reached = results[run].train.ratio()
-            if abs(reached - target) <= SEARCH_TOLERANCE:
-                return Search(fits, True, None)
-            strong, weak = (strong, middle) if reached < target else (middle, weak)
-        return Search(fits, False, None)
-
-
-class Search(NamedTuple):
-    """The finished fits of a search, whether the last is within the tolerance, and the next one, if it goes on."""
-
-    fits: list[Run]
-    found: bool
-    next: Run | None

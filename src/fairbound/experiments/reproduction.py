@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,8 +23,8 @@ from fairbound.experiments.claims import Check, ClaimVerdict, verdicts
 from fairbound.experiments.exhibits import ResultTable
 from fairbound.experiments.gallery import render_gallery
 from fairbound.experiments.items import ITEMS, Item
-from fairbound.experiments.protocol import DATASETS, EPOCHS, SEEDS, PartName, Run, Setting, SolverName
-from fairbound.experiments.running import Progress, complete, fingerprint, load_rows
+from fairbound.experiments.protocol import DATASETS, EPOCHS, SEEDS, PartName, Run, SolverName
+from fairbound.experiments.running import Report, complete, fingerprint, load_rows
 from fairbound.experiments.runs import Evidence, Outcome, Results
 
 RESULTS = "results.jsonl"
@@ -60,16 +59,17 @@ class Request:
         """The part of file names that marks mini-batches and test rows."""
         return "-batches" * self.batches + "-test" * (self.part == "test")
 
-    def settings(self) -> list[tuple[Item, Setting]]:
-        """Return the items in the order of the paper, each with its settings; only one if no training is involved."""
+    def evidence(self, results: Results) -> list[tuple[Item, Evidence]]:
+        """Return the items in the order of the paper, each with its evidence; only one if no training is involved."""
         for name in self.names:
             lookup(ITEMS, name, "item")
+        own = (self.part, self.batches, self.epochs, self.seeds, results)
         return [
-            (item, Setting(dataset, data, solver, self.part, self.batches, self.epochs, self.seeds))
+            (item, Evidence(dataset, fingerprint(rows), solver, *own, rows))
             for item in ITEMS.values()
             if item.name in self.names
             for dataset in (self.datasets if item.name != "figure-1" else self.datasets[:1])
-            for data in [fingerprint(load_rows(dataset, self.data_dir, self.limit))]
+            for rows in [load_rows(dataset, self.data_dir, self.limit)]
             for solver in (self.solvers if item.trains else self.solvers[:1])
         ]
 
@@ -79,7 +79,7 @@ class Exhibit:
     """An item for one setting: its runs, table and the checks of its claims, and the files of its figure and table."""
 
     item: Item
-    setting: Setting
+    evidence: Evidence
     outcomes: tuple[Outcome, ...]
     table: ResultTable
     checks: tuple[Check, ...]
@@ -89,7 +89,7 @@ class Exhibit:
     @property
     def judged(self) -> list[tuple[str, Check]]:
         """Each check with its solver; empty if no training is involved."""
-        return [(self.setting.solver if self.item.trains else "", check) for check in self.checks]
+        return [(self.evidence.solver if self.item.trains else "", check) for check in self.checks]
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Reproduction:
 
 def planned(request: Request, results: Results) -> list[Run]:
     """Return all runs of the request that are known so far; a search adds runs when its last one is done."""
-    return [run for item, setting in request.settings() for run in item.runs(setting, results)]
+    return [run for item, evidence in request.evidence(results) for run in item.runs(evidence)]
 
 
 def reproduce(
@@ -119,7 +119,7 @@ def reproduce(
     out: Path,
     *,
     jobs: int = 1,
-    report: Callable[[Progress], None] | None = None,
+    report: Report | None = None,
     command: str = "",
     overwrite: bool = False,
     exact: bool = False,
@@ -133,8 +133,8 @@ def reproduce(
         The folder for the files.
     jobs : int
         The number of processes.
-    report : function of Progress, optional
-        Called after each run.
+    report : function of two numbers, optional
+        Called after each run with the numbers of finished runs and of all.
     command : str
         The command line, which the gallery shows.
     overwrite : bool
@@ -152,8 +152,8 @@ def reproduce(
     while missing := results.missing(planned(request, results)):
         complete(missing, results, jobs=jobs, data_dir=request.data_dir, limit=request.limit, report=report)
     made = Reproduction(out, request, results=results, trained=len(results) - known)
-    for item, setting in request.settings():
-        made.exhibits.append(_exhibit(item, setting, made, exact))
+    for item, evidence in request.evidence(results):
+        made.exhibits.append(_exhibit(item, evidence, made, exact))
     judged = json.dumps([verdict.as_dict() for verdict in made.verdicts], indent=2)
     write_file(out / f"verdicts{request.suffix}.json", as_utf8(f"{judged}\n"))
     made.seconds = time.perf_counter() - started
@@ -172,14 +172,12 @@ def refuse_foreign(out: Path) -> None:
             )
 
 
-def _exhibit(item: Item, setting: Setting, made: Reproduction, exact: bool) -> Exhibit:
+def _exhibit(item: Item, evidence: Evidence, made: Reproduction, exact: bool) -> Exhibit:
     """Draw, tabulate and judge one item from finished runs."""
-    request, results = made.request, made.results
-    evidence = Evidence(setting, results, load_rows(setting.dataset, request.data_dir, request.limit))
     table = item.tabulate(evidence)
-    stem = item.name if item.name == "figure-1" else f"{item.name}-{setting.dataset}"
+    stem = item.name if item.name == "figure-1" else f"{item.name}-{evidence.dataset}"
     if item.trains:
-        stem += f"-{setting.solver}{request.suffix}"
+        stem += f"-{evidence.solver}{made.request.suffix}"
     texts = {".csv": table.to_csv(exact=exact), ".md": f"{table.title}\n\n{table.to_markdown()}"}
     for suffix, text in texts.items():
         write_file(made.out / "tables" / f"{stem}{suffix}", as_utf8(text))
@@ -189,8 +187,8 @@ def _exhibit(item: Item, setting: Setting, made: Reproduction, exact: bool) -> E
             figures = exhibits.save(item.draw(evidence), made.out / "figures" / stem)
     return Exhibit(
         item,
-        setting,
-        tuple(results[run] for run in dict.fromkeys(item.runs(setting, results))),
+        evidence,
+        tuple(made.results[run] for run in dict.fromkeys(item.runs(evidence))),
         table,
         tuple(item.check(evidence)),
         tuple(figures),

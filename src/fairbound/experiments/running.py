@@ -6,13 +6,11 @@ joblib starts the processes.  To use a cluster, call it inside `with joblib.para
 from __future__ import annotations
 
 import hashlib
-import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -72,7 +70,11 @@ def perform(run: Run, data_dir: str | None = None, limit: int | None = None) -> 
     try:
         _forget_peak()
         started, worked = time.perf_counter(), time.process_time()
-        problem, result = (_run_paper if run.solver == "paper" else _run_fast)(run, split.train)
+        problem = make_problem(run, split.train)
+        if run.solver == "paper":
+            result = _run_paper(run, problem, split.train)
+        else:
+            result = fit(problem, split.train.X, effort=Effort(epochs=20 if run.batches else "auto"))
         seconds, processor_seconds = time.perf_counter() - started, time.process_time() - worked
         peak = _peak_megabytes()
         seen, unseen = (_look(run, problem.module, part) for part in (split.train, split.test))
@@ -111,9 +113,8 @@ def make_problem(run: Run, rows: Dataset) -> TrainingProblem:
     )
 
 
-def _run_paper(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult]:
-    """Train as the paper's program does, with its constants and epochs, and return the last iterate."""
-    problem = make_problem(run, rows)
+def _run_paper(run: Run, problem: TrainingProblem, rows: Dataset) -> TrainingResult:
+    """Train as the paper's program does, with its constants and epochs, up to the last iterate."""
     all_rows = problem.rows(rows.X)
     batches: FullBatch | StratifiedBatches = FullBatch(all_rows)
     if run.batches:
@@ -127,12 +128,7 @@ def _run_paper(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult
     optimizer = StochasticSQP.from_paper(problem.parameters)
     result = train(problem, batches, optimizer, epochs=run.epochs, tolerance=0.0, callback=remember)
     problem.assign(last["parameters"])
-    return problem, result
-
-
-def _run_fast(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult]:
-    problem = make_problem(run, rows)
-    return problem, fit(problem, rows.X, effort=Effort(epochs=20 if run.batches else "auto"))
+    return result
 
 
 def _constraint(run: Run, measure: str, bound: float) -> Constraint:
@@ -199,14 +195,8 @@ def _peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The state of the runs: finished and total number, the last finished run, and the estimated remaining seconds."""
-
-    done: int
-    total: int
-    last: Outcome | None
-    remaining: float | None
+Report = Callable[[int, int], None]
+"""Called after each run with the numbers of finished runs and of all."""
 
 
 def complete(
@@ -216,7 +206,7 @@ def complete(
     jobs: int = 1,
     data_dir: str | None = None,
     limit: int | None = None,
-    report: Callable[[Progress], None] | None = None,
+    report: Report | None = None,
 ) -> None:
     """Perform the runs that have no outcome yet.  After an interrupt, finished runs are kept.
 
@@ -230,39 +220,22 @@ def complete(
         The folder with the data files.
     limit : int, optional
         The number of rows of each part, for a quick look.
-    report : function of Progress, optional
-        Called after each run.
+    report : function of two numbers, optional
+        See `Report`.
     """
     # scikit-learn depends on joblib, so it is always installed.
-    from joblib import Parallel, delayed, effective_n_jobs
+    from joblib import Parallel, delayed
 
     # The longest runs first, so that no process works alone on a long run at the end.
     missing = sorted(results.missing(runs), key=lambda run: -run.cost)
-    if not missing:
-        return
-    started, everything = time.perf_counter(), sum(run.cost for run in missing)
-    cost, processes = 0.0, effective_n_jobs(jobs)
-    known = [outcome.seconds / outcome.run.cost for outcome in results.values()]
-    rate = statistics.fmean(known) / processes if known else None
-    if report is not None:
-        report(Progress(0, len(missing), None, rate and rate * everything))
     outcomes = Parallel(n_jobs=jobs, return_as="generator_unordered")(
         delayed(perform)(run, data_dir, limit) for run in missing
     )
-    with _ended(outcomes):
+    try:
         for finished, outcome in enumerate(outcomes, start=1):
             results.add(outcome)
-            cost += outcome.run.cost
             if report is not None:
-                remaining = (time.perf_counter() - started) / cost * (everything - cost)
-                report(Progress(finished, len(missing), outcome, max(0.0, remaining)))
-
-
-@contextmanager
-def _ended(outcomes: Generator[Outcome]) -> Iterator[None]:
-    """End the processes after the last run or an interrupt."""
-    try:
-        yield
+                report(finished, len(missing))
     finally:
         with warnings.catch_warnings():
             # joblib warns that unfinished tasks are lost.  After an interrupt this is expected.

@@ -7,17 +7,32 @@ or a full disk loses at most the current run.  An incomplete last line is droppe
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import fairbound
 from fairbound._json import Number, as_record, decode
-from fairbound.data import Split
-from fairbound.experiments.protocol import DATASETS, SCALE, Run, Setting
+from fairbound.experiments.protocol import (
+    COVARIANCES,
+    DATASETS,
+    EPOCHS,
+    PENALTIES,
+    RATIOS,
+    SCALE,
+    SCALES,
+    SCENARIOS,
+    SEARCH_FITS,
+    SEARCH_TOLERANCE,
+    SEEDS,
+    PartName,
+    Run,
+    SolverName,
+)
 
 Grid = tuple[tuple[Number, Number], tuple[Number, Number]]
 By = Literal["decisions", "surrogate"]
@@ -231,15 +246,74 @@ class Point:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The argument of an item's functions: a data set, a solver, and the outcomes of the item's runs."""
+    """The argument of an item's functions: a data set, a solver, the reported rows, and the outcomes of finished runs.
 
-    setting: Setting
-    results: Results
-    split: Split
+    Its methods build the runs of the item, and return the points of finished ones.
+    """
+
+    dataset: str
+    data: str
+    solver: SolverName = "paper"
+    part: PartName = "train"
+    batches: bool = False
+    epochs: int = EPOCHS
+    seeds: tuple[int, ...] = SEEDS
+    results: Results = field(default_factory=Results, repr=False)
+    split: Any = field(default=None, repr=False)
+
+    def free_run(self, **options: Any) -> Run:
+        """Return a run without limits."""
+        return Run(self.dataset, self.data, self.solver, batches=self.batches, epochs=self.epochs, **options)
+
+    def limited(self, bound: float, measure: str = "disparate_impact", **options: Any) -> Run:
+        """Return a run with one limit."""
+        return replace(self.free_run(**options), limits=((measure, bound),))
+
+    def constrained_runs(self, approach: str, scale: float = SCALE) -> list[Run]:
+        """Return the runs with limits on ratios by a surrogate, or on the covariance."""
+        if approach == "covariance":
+            return [self.limited(bound, approach, surrogate=approach, scale=1.0) for bound in COVARIANCES]
+        return [self.limited(bound, surrogate=approach, scale=scale) for bound in RATIOS]
+
+    def penalty_run(self, penalty: float, approach: str = "smoothed_step") -> Run:
+        """Return a run with a penalty of weight 1/λ on the difference of selection rates."""
+        return self.free_run(penalty=penalty, surrogate=approach, scale=1.0 if approach == "covariance" else SCALE)
+
+    def penalty_runs(self, approach: str) -> list[Run]:
+        """Return the runs with a penalty."""
+        return [self.penalty_run(penalty, approach) for penalty in PENALTIES]
+
+    def scales(self, bound: float, surrogate: str) -> list[Run]:
+        """Return the runs with the same limit at several scales."""
+        return [self.limited(bound, surrogate=surrogate, scale=scale) for scale in SCALES]
+
+    def scenario(self, name: str, bound: float) -> Run:
+        """Return the run of a row of Table 2 or 4."""
+        return replace(self.free_run(), limits=tuple((measure, bound) for measure in SCENARIOS[name]))
+
+    def starts(self, bound: float) -> list[Run]:
+        """Return the runs with the same limit from several random starts."""
+        return [self.limited(bound, seed=seed) for seed in self.seeds]
+
+    def search(self, target: float) -> Search:
+        """Repeat the search for the penalty of a ratio by bisection of log λ, up to the first run without a result."""
+        strong, weak = math.log10(PENALTIES[0]), math.log10(PENALTIES[-1])
+        fits: list[Run] = []
+        while len(fits) < SEARCH_FITS:
+            middle = (strong + weak) / 2
+            run = self.penalty_run(10.0**middle)
+            if run not in self.results:
+                return Search(fits, False, run)
+            fits.append(run)
+            reached = self.results[run].train.ratio()
+            if abs(reached - target) <= SEARCH_TOLERANCE:
+                return Search(fits, True, None)
+            strong, weak = (strong, middle) if reached < target else (middle, weak)
+        return Search(fits, False, None)
 
     def __getitem__(self, run: Run) -> Point:
         outcome = self.results[run]
-        return Point(run, outcome, outcome.train if self.setting.part == "train" else outcome.test)
+        return Point(run, outcome, outcome.train if self.part == "train" else outcome.test)
 
     def points(self, runs: Iterable[Run]) -> list[Point]:
         """Return the points of some runs."""
@@ -247,23 +321,23 @@ class Evidence:
 
     def constrained(self, approach: str, scale: float = SCALE) -> list[Point]:
         """Return the points under limits on ratios by a surrogate, or on the covariance."""
-        return self.points(self.setting.constrained(approach, scale))
+        return self.points(self.constrained_runs(approach, scale))
 
     def penalized(self, approach: str) -> list[Point]:
         """Return the points with a penalty."""
-        return self.points(self.setting.penalties(approach))
+        return self.points(self.penalty_runs(approach))
 
     @property
     def title(self) -> str:
         """The data set, the solver and the reported rows, as text."""
-        rows = "training rows" if self.setting.part == "train" else "test rows"
-        batches = ", mini-batches" if self.setting.batches else ""
-        return f"{DATASETS[self.setting.dataset]}, {self.setting.solver} solver, {rows}{batches}"
+        rows = "training rows" if self.part == "train" else "test rows"
+        batches = ", mini-batches" if self.batches else ""
+        return f"{DATASETS[self.dataset]}, {self.solver} solver, {rows}{batches}"
 
     @cached_property
     def free(self) -> Point:
         """The run without limits."""
-        return self[self.setting.free()]
+        return self[self.free_run()]
 
     @cached_property
     def free_ratio(self) -> float:
@@ -273,3 +347,11 @@ class Evidence:
     def binding(self, ratios: Iterable[float]) -> list[float]:
         """Return the ratios that bind."""
         return [ratio for ratio in ratios if ratio > self.free_ratio]
+
+
+class Search(NamedTuple):
+    """The finished fits of a search, whether the last is within the tolerance, and the next one, if it goes on."""
+
+    fits: list[Run]
+    found: bool
+    next: Run | None

@@ -2,8 +2,7 @@
 
 from fairbound._positive_label import conventional_positive
 from fairbound.fairness.cells import FROM, OVERALL, WITHIN, Cells, Combine, Grouping
-from fairbound.fairness.columns import name_columns
-from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
+from fairbound.fairness.compiler import GroupComparison, RateBlock, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
     KEPT_TOLERANCE,
@@ -22,7 +21,6 @@ from fairbound.fairness.constraints import (
     Representation,
     Sufficiency,
     rate_limit,
-    share_in,
     shortest,
 )
 from fairbound.fairness.decisions import (
@@ -35,7 +33,6 @@ from fairbound.fairness.decisions import (
     probabilities,
     softmax,
 )
-from fairbound.fairness.group_probabilities import holds_probabilities, is_divided, read_probabilities, with_unknown
 from fairbound.fairness.measures import MEASURES, OTHER_NAMES, Measure, resolve_measure
 from fairbound.fairness.rates import (
     RATES,
@@ -53,8 +50,16 @@ from fairbound.fairness.rates import (
     true_positive_rate,
     uses_label,
 )
-from fairbound.fairness.row_functions import RowFunction, RowLossOf
-from fairbound.fairness.sensitive import Division, read_columns
+from fairbound.fairness.row_functions import RowFunction
+from fairbound.fairness.row_losses import regression_loss
+from fairbound.fairness.sensitive import (
+    ARRAY_NAME,
+    Division,
+    is_divided,
+    read_columns,
+    read_probabilities,
+    with_unknown,
+)
 from fairbound.fairness.sums import GroupSums, group_sums
 from fairbound.fairness.surrogates import (
     SURROGATES,
@@ -74,6 +79,7 @@ from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValue
 from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, without_quota
 
 __all__ = [
+    "ARRAY_NAME",
     "CONSTRAINTS",
     "FROM",
     "KEPT_TOLERANCE",
@@ -115,7 +121,6 @@ __all__ = [
     "RateFunction",
     "Representation",
     "RowFunction",
-    "RowLossOf",
     "Sigmoid",
     "SmoothedStep",
     "Sufficiency",
@@ -132,12 +137,9 @@ __all__ = [
     "evaluate",
     "false_negative_rate",
     "false_positive_rate",
-    "group_shares",
     "group_sums",
-    "holds_probabilities",
     "is_divided",
     "logit",
-    "name_columns",
     "negative_predictive_value",
     "outcome_indicators",
     "parse_constraint",
@@ -146,10 +148,10 @@ __all__ = [
     "rate_limit",
     "read_columns",
     "read_probabilities",
+    "regression_loss",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
-    "share_in",
     "share_of_selected",
     "shortest",
     "sigmoid",

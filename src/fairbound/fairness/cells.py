@@ -38,8 +38,8 @@ from fairbound._values import find_value
 from fairbound._weights import WeightParts, check_magnitude, check_weights
 from fairbound._words import did_you_mean
 from fairbound.fairness.columns import MOST_GROUPS, encode_labels
-from fairbound.fairness.group_probabilities import SUM_TOLERANCE
-from fairbound.fairness.sensitive import Division, encode_columns, read_columns
+from fairbound.fairness.decisions import decision_indicators
+from fairbound.fairness.sensitive import SUM_TOLERANCE, Division, encode_columns, read_columns
 
 Floats = NDArray[np.float64]
 
@@ -168,8 +168,6 @@ class Cells:
         Set if rows are divided among groups; then "row" above means an entry.
     counts : array of shape (n,), or None
         The number of rows that each entry stands for; None for one each.
-    lightest : float or None
-        With `counts`: the least positive weight of a row.
     targets : array of shape (n,), or None
         The best decision about each row, which training aims at; None if it is the label.  The target of a regression.
     previous : array of shape (A,), or None
@@ -187,7 +185,6 @@ class Cells:
     groupings: tuple[Grouping, ...]
     division: Division | None = None
     counts: NDArray[np.int64] | None = None
-    lightest: float | None = None
     targets: NDArray[Any] | None = None
     previous: NDArray[np.int64] | None = None
     previous_name: str = ""
@@ -300,10 +297,10 @@ class Cells:
     def __len__(self) -> int:
         return len(self.index) if self.counts is None else int(self.counts.sum())
 
-    def standing_for(self, counts: Any, lightest: float | None = None) -> Cells:
+    def standing_for(self, counts: Any) -> Cells:
         """Return cells in which entry i stands for `counts[i]` rows; for one row each if `counts` is None."""
         each = None if counts is None else np.asarray(counts, dtype=np.int64)
-        found = replace(self, counts=each, lightest=lightest)
+        found = replace(self, counts=each)
         totals = _exact_sums(self.index, found._times(self.weights), None, self.n_cells, self.processes)
         return replace(found, totals=totals)
 
@@ -402,7 +399,7 @@ class Cells:
     @cached_property
     def smallest_weight(self) -> float:
         """Return the least positive weight of a row."""
-        return self._least(self.weights) if self.lightest is None else self.lightest
+        return self._least(self.weights)
 
     def _least(self, weights: NDArray[Any]) -> float:
         return min(gathered(float(weights[weights > 0].min(initial=np.inf)), self.processes))
@@ -442,6 +439,10 @@ class Cells:
         if values.ndim != 2 or len(values) != n:
             raise ValueError(f"values must have shape ({n}, outcomes), but have shape {values.shape}.")
         return _exact_sums(self.index, self._times(self.weights), values, self.n_cells, self.processes)
+
+    def decided(self, decisions: NDArray[np.int64]) -> Floats:
+        """Return sums over cells of the entries decided for each outcome, and of those decided otherwise, (K, 2·O)."""
+        return self.sums(decision_indicators(decisions, self.outcomes))
 
     @cached_property
     def everyone(self) -> Grouping:

@@ -178,6 +178,8 @@ class Compiler:
         """Return the function of rows that a limit has sums of."""
         measure = resolve_measure(constraint.measure)
         regression = self.cells.n_labels == 1
+        if not (self.with_rows or regression) and (value is not None or measure.of != "decision"):
+            raise ValueError(f"{constraint} is about scores, but only decisions are counted here: leave it out.")
         if isinstance(value, str):
             raise ValueError(f"{constraint}: quantiles are known after a model is trained; give values.")
         if measure.of == "loss":

@@ -14,6 +14,8 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from fairbound._errors import InputError, bad_value
 from fairbound._words import lookup
 from fairbound.fairness.cells import OVERALL, Grouping
@@ -266,6 +268,17 @@ class Constraint:
             return False
         return self.columns is None or grouping.column in self.columns
 
+    def at_quantiles(self, values: Any) -> Constraint:
+        """Return the limit with the quantiles of these values in place of the shares that it states.
+
+        They are rounded to four digits of the standard deviation.
+        """
+        if self.at is None or not isinstance(self.at[0], str):
+            return self
+        found = np.quantile(values, [share_in(str(each)) for each in self.at])
+        digits = 3 - math.floor(math.log10(float(np.std(values)) or 1.0))
+        return replace(self, at=tuple(round(float(each), digits) for each in found))
+
     @property
     def name(self) -> str:
         """Return the name of the measure."""
@@ -506,22 +519,9 @@ class Quota(Constraint):
 
 
 CONSTRAINTS: dict[str, type[Constraint]] = {
-    str(constraint.measure): constraint
-    for constraint in (
-        DemographicParity,
-        DisparateImpact,
-        EqualImpact,
-        EqualOpportunity,
-        PredictiveEquality,
-        EqualizedOdds,
-        AccuracyParity,
-        PredictiveParity,
-        NegativePredictiveParity,
-        Sufficiency,
-        Representation,
-        Covariance,
-    )
+    str(kind.__dataclass_fields__["measure"].default): kind for kind in Constraint.__subclasses__() if kind is not Quota
 }
+"""The kind of limit on each measure."""
 
 
 def rate_limit(

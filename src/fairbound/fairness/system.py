@@ -23,14 +23,17 @@ from numpy.typing import NDArray
 from fairbound.fairness.cells import Cells
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
 from fairbound.fairness.constraints import Constraint, Quota
-from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
+from fairbound.fairness.decisions import DecisionSurrogate, check_threshold, decision_indicators
 from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.rates import AFFINE_RATES, differentiate, evaluate
+from fairbound.fairness.rates import AFFINE_RATES, differentiate, evaluate, mean, selection_rate
 from fairbound.fairness.row_functions import RowFunction, RowLossOf
 from fairbound.fairness.sums import group_sums
 from fairbound.fairness.text import as_constraints, distinct_texts
 
 Array = NDArray[np.float64]
+
+PAIRS_AT_ONCE = 256
+"""Pairs of groups that are compared at once for many draws, which bounds the memory."""
 
 SMOOTH = 1e-6
 """The change that stands for a row where c̄ does not jump, as for means of predictions."""
@@ -137,6 +140,11 @@ class ConstraintSystem:
         """Return whether all limits are about the decisions of the model, and about nothing else of a row."""
         return all(isinstance(each, DecisionSurrogate) and each.threshold == self.threshold for each in self.surrogates)
 
+    @property
+    def has_means(self) -> bool:
+        """Return whether all rates are means over the rows of a group, so that `spread_of_means` knows their spread."""
+        return all(block.rate in (mean, selection_rate) for block in self.blocks)
+
     def sums_of(self, z: Array, y: Any, loss: Any = None) -> Array:
         """Return the sums by which limits are judged, from the outputs of rows and their targets, (P, K, 2·O)."""
         whole = self.cells.totals[:, None]
@@ -223,7 +231,13 @@ class ConstraintSystem:
 
         Where limits are about other functions of rows as well, the sums are those of each, (P, K, 2·O).
         """
+        if sums.ndim == 2 and not self.counts_decisions:
+            raise ValueError(f"{', '.join(self.texts)}: decisions alone do not say whether scores keep a limit.")
         return self.rates(np.broadcast_to(sums, (len(self.surrogates), *sums.shape[-2:])))
+
+    def rates_of(self, decisions: NDArray[np.int64]) -> Array:
+        """Return the exact rates of decisions about the entries of the cells."""
+        return self.decided_rates(self.cells.decided(decisions))
 
     def values_and_derivative(self, S: Array) -> tuple[Array, Array]:
         """Return c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
@@ -262,7 +276,7 @@ class ConstraintSystem:
         found = self.cells.smallest_weight * np.abs(derivative * jumps[:, None, None]).max(axis=(1, 2, 3))
         return found if jumps.all() else np.where(found > 0.0, found, SMOOTH)
 
-    def rate_spread(self, indicators: Array, added: float = 0.5) -> Array:
+    def rate_spread(self, decisions: NDArray[np.int64], added: float = 0.5) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
 
         Each row falls into one entry of a table T: its cell, and the decision about it.  For n independent rows the
@@ -277,12 +291,11 @@ class ConstraintSystem:
 
         Parameters
         ----------
-        indicators : array of shape (n, 2·O)
-            Which rows are selected for each outcome, and which are not.
+        decisions : array of shape (n,)
         added : float
             Number of rows to add to each entry.
         """
-        cells = self.cells
+        cells, indicators = self.cells, decision_indicators(decisions, self.cells.outcomes)
         columns = slice(None) if cells.n_labels == 2 else slice(cells.n_labels)  # one for each decision
         row = float(cells.totals.sum()) / cells.n_rows
         some = (cells.totals > 0)[:, None]
@@ -368,7 +381,8 @@ class ConstraintSystem:
         found = []
         for constant in range(self.cells.n_labels):
             counts = totals * np.concatenate([outcomes == constant, outcomes != constant])
-            measured = self._measured(self.decided_rates(counts))
+            alike = np.broadcast_to(counts, (len(self.surrogates), *counts.shape))
+            measured = self._measured(self.decided_rates(alike))
             if all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True)):
                 found.append(constant)
         return tuple(found)
@@ -380,24 +394,40 @@ class ConstraintSystem:
     def _worst(self, rates: Array) -> list[ComparedPair | None]:
         found: list[list[ComparedPair]] = [[] for _ in self.constraints]
         for comparison in self.comparisons:
-            block, constraint = comparison.block, self.constraints[comparison.constraint]
-            part, pairs = rates[block.start : block.stop], np.array(comparison.pairs)
-            first, second = part[pairs].T
-            values = _of_pairs(constraint, first, second, self._shares(comparison)[pairs[:, 0]])
-            place = _furthest(constraint, values)
-            places, value = comparison.pairs[place], float(values[place])
-            found[comparison.constraint].append(
-                ComparedPair(block, places, (float(first[place]), float(second[place])), value)
-            )
+            place, value = (each[()] for each in self._worst_of(comparison, comparison.pairs, rates))
+            a, b = comparison.pairs[place]
+            first, second = (float(rates[comparison.block.start + each]) for each in (a, b))
+            pair = ComparedPair(comparison.block, (a, b), (first, second), float(value))
+            found[comparison.constraint].append(pair)
         return [
-            each[_furthest(constraint, np.array([pair.value for pair in each]))] if each else None
+            each[int(_furthest(constraint, np.array([pair.value for pair in each])))] if each else None
             for constraint, each in zip(self.constraints, found, strict=True)
         ]
 
-    def _shares(self, comparison: GroupComparison) -> Array:
-        if resolve_measure(self.constraints[comparison.constraint].measure).comparison != "covariance":
-            return np.ones(len(comparison.block.grouping.groups) + 1)
-        return np.array(group_shares(self.cells, comparison.block.grouping))
+    def drawn(self, position: int, rates: Array) -> Array:
+        """Return the measured value of one constraint for each of many draws of the rates, (draws, R)."""
+        constraint = self.constraints[position]
+        parts = [
+            self._worst_of(comparison, comparison.pairs[start : start + PAIRS_AT_ONCE], rates)[1]
+            for comparison in self.comparisons
+            if comparison.constraint == position
+            for start in range(0, len(comparison.pairs), PAIRS_AT_ONCE)
+        ]
+        values = np.stack(parts, axis=-1)
+        return np.take_along_axis(values, _furthest(constraint, values)[:, None], axis=-1)[:, 0]
+
+    def _worst_of(
+        self, comparison: GroupComparison, pairs: Sequence[tuple[int, int]], rates: Array
+    ) -> tuple[NDArray[np.intp], Array]:
+        """Return the place of the pair that determines the value of some pairs, and that value; for each draw."""
+        block, constraint = comparison.block, self.constraints[comparison.constraint]
+        first, second = np.moveaxis(rates[..., block.start : block.stop][..., np.array(pairs)], -1, 0)
+        shares = np.ones(len(pairs))
+        if resolve_measure(constraint.measure).comparison == "covariance":
+            shares = np.array(group_shares(self.cells, block.grouping))[[a for a, _ in pairs]]
+        values = _of_pairs(constraint, first, second, shares)
+        place = _furthest(constraint, values)
+        return place, np.take_along_axis(values, place[..., None], axis=-1)[..., 0]
 
 
 def _products(moved: NDArray[Any], cells: Cells) -> Array:
@@ -429,13 +459,14 @@ def _of_pairs(constraint: Constraint, first: Array, second: Array, shares: Array
     return np.divide(first, second, out=nobody, where=(second > 0) | np.isnan(first - second))
 
 
-def _furthest(constraint: Constraint, values: Array) -> int:
+def _furthest(constraint: Constraint, values: Array) -> NDArray[np.intp]:
     """Return the place of the value nearest to a bound, or furthest beyond it; of the first NaN, if there is any."""
-    measure = resolve_measure(constraint.measure)
-    if np.isnan(values).any():
-        return int(np.isnan(values).argmax())
+    measure, unknown = resolve_measure(constraint.measure), np.isnan(values)
     if measure.comparison == "value" or isinstance(constraint.bound, tuple):
         lower, upper = constraint.limits
         with np.errstate(invalid="ignore"):
-            return int(np.lexsort((values, np.fmin(values - lower, upper - values)))[0])
-    return int(values.argmin() if measure.larger_is_stricter else values.argmax())
+            room = np.fmin(values - lower, upper - values)
+        place = np.lexsort((values, room), axis=-1)[..., 0]
+    else:
+        place = values.argmin(axis=-1) if measure.larger_is_stricter else values.argmax(axis=-1)
+    return np.where(unknown.any(axis=-1), unknown.argmax(axis=-1), place)

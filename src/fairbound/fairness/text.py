@@ -13,8 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairbound._errors import InputError
 from fairbound._words import listed, lookup
@@ -76,22 +75,14 @@ def parse_constraint(text: str) -> Constraint:
     raise ValueError(f"Cannot read the limit {_shorten(text)}. {advice}")
 
 
-@dataclass
-class _ParsedText:
-    """The parts of a constraint's text."""
+class _Parsed(NamedTuple):
+    """The parts of a constraint's text: its measure, its bounds, and the options of the constraint."""
 
     name: str
+    low: float | None
     sign: str
     bound: float
-    low: float | None = None
-    columns: tuple[str, ...] | None = None
-    group: str | None = None
-    against: str | None = None
-    reference: str | None = None
-    classes: tuple[str, ...] | None = None
-    at: tuple[float | str, ...] | None = None
-    within: tuple[str, ...] | None = None
-    previous: str | None = None
+    options: dict[str, Any]
 
 
 class _SyntaxError(Exception):
@@ -147,70 +138,59 @@ class _Scanner:
         return found
 
 
-def _parse(text: str) -> _ParsedText | None:
+def _parse(text: str) -> _Parsed | None:
     """Return the parts of a constraint's text, or None if it does not follow the syntax."""
-    scanner = _Scanner(text)
+    scanner, low = _Scanner(text), None
+    options: dict[str, Any] = {}
     try:
-        low = None
         if _NUMBER.match(text, scanner.place):
             low = scanner.number()
             if scanner.must(_SIGN) not in ("<", "<=", "≤"):
                 return None
         name = scanner.must(_NAME)
-        found = _ParsedText(OTHER_NAMES.get(name, name), sign="", bound=math.nan, low=low)
         if scanner.take("("):
-            found.columns = scanner.values(r"[^\s,()\"][^,()]*")
+            options["columns"] = scanner.values(r"[^\s,()\"][^,()]*")
             scanner.must(")")
         if scanner.take("["):
             group, quoted = scanner.value(r"[^\s\[\]\"][^\[\]]*")
-            if group == OVERALL and not quoted:
-                found.against = group
-            else:
-                found.group = group
+            options["against" if group == OVERALL and not quoted else "group"] = group
             scanner.must("]")
-        found.sign = {"≤": "<=", "≥": ">="}.get(sign := scanner.must(_SIGN), sign)
-        found.bound = scanner.number()
-        while found.classes is None and _take_clause(scanner, found):
+        sign = scanner.must(_SIGN)
+        bound = scanner.number()
+        while "classes" not in options and _take_clause(scanner, name, options):
             pass
     except _SyntaxError:
         return None
+    found = _Parsed(OTHER_NAMES.get(name, name), low, {"≤": "<=", "≥": ">="}.get(sign, sign), bound, options)
     return found if scanner.place == len(text) else None
 
 
-def _take_clause(scanner: _Scanner, found: _ParsedText) -> bool:
+def _take_clause(scanner: _Scanner, measure: str, options: dict[str, Any]) -> bool:
     """Consume one clause after the bound, in any order; return whether there was one.  Classes come last."""
     name = rf'(?s:[^\s"](?:(?!{CLAUSE.pattern}).)*)'
-    if found.against is found.reference is None and scanner.take(re.compile(r"against\b")):
+    if not {"against", "reference"} & options.keys() and scanner.take(re.compile(r"against\b")):
         reference, quoted = scanner.value(name)
-        if reference in ("overall", "pairwise") and not quoted:
-            found.against = reference
-        else:
-            found.reference = reference
-    elif found.name == changed.__name__ and found.previous is None and scanner.take(re.compile(r"from\b")):
-        found.previous = scanner.value(name)[0]
-    elif found.at is None and scanner.take(re.compile(r"at\b")):
+        options["against" if reference in ("overall", "pairwise") and not quoted else "reference"] = reference
+    elif measure == changed.__name__ and "previous" not in options and scanner.take(re.compile(r"from\b")):
+        options["previous"] = scanner.value(name)[0]
+    elif "at" not in options and scanner.take(re.compile(r"at\b")):
         shares = scanner.take(re.compile(r"quantiles?\b")) is not None
         numbers = [scanner.number()]
         while scanner.take(","):
             numbers.append(scanner.number())
-        found.at = tuple(f"{100.0 * each:.12g}%" if shares else each for each in numbers)
-    elif found.within is None and scanner.take(re.compile(r"within\b")):
-        found.within = scanner.values(rf'(?s:[^\s",](?:(?!{CLAUSE.pattern})[^,(])*(?:\([^()]*\))?)')
+        options["at"] = tuple(f"{100.0 * each:.12g}%" if shares else each for each in numbers)
+    elif "within" not in options and scanner.take(re.compile(r"within\b")):
+        options["within"] = scanner.values(rf'(?s:[^\s",](?:(?!{CLAUSE.pattern})[^,(])*(?:\([^()]*\))?)')
     elif scanner.take(re.compile(r"for\s+class(?:es)?\b")):
-        found.classes = scanner.values(r"[^\s,\"][^,]*")
+        options["classes"] = scanner.values(r"[^\s,\"][^,]*")
     else:
         return False
     return True
 
 
-def _build(parsed: _ParsedText, text: str) -> Constraint:
+def _build(parsed: _Parsed, text: str) -> Constraint:
     """Return the constraint that the parts of a text describe."""
-    measure = lookup(LIMITED, parsed.name, "measure")
-    options: dict[str, Any] = {
-        name: value
-        for name in ("columns", "group", "against", "reference", "classes", "at", "within", "previous")
-        if (value := getattr(parsed, name)) is not None
-    }
+    measure, options = lookup(LIMITED, parsed.name, "measure"), parsed.options
     kind = CONSTRAINTS.get(measure.name, Constraint)
     if kind is Constraint:
         options["measure"] = measure.name

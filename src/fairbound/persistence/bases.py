@@ -64,6 +64,10 @@ class LightGBMModel:
         """Return the probabilities of the classes, in their order."""
         return _columns_of_classes(self.booster_.predict(X))
 
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the predictions of a regression."""
+        return np.asarray(self.booster_.predict(X))
+
 
 class XGBoostModel:
     """A booster that was read from XGBoost's JSON."""
@@ -180,7 +184,7 @@ class StoredBase(Struct, forbid_unknown_fields=True):
             raise ModelFileError(
                 f"load(path, base=...) was given {len(given)} more models than needed: leave them out."
             )
-        none = np.zeros((0, 1 if len(classes) == 2 else len(classes)))
+        none = np.zeros((0, max(1, len(classes) if len(classes) != 2 else 1)))
         monotone = np.array(self.monotone, dtype=np.intp)
         return BaseScores(none, fitted, self.flipped, self.uses_columns, posteriors, monotone=monotone)
 
@@ -192,7 +196,7 @@ def given_models(own: Any) -> list[Any]:
     given = [] if own is None else list(own) if isinstance(own, list | tuple) else [own]
     for each in given:
         said = f"load(path, base={type(each).__name__}(...)): this base"
-        if not hasattr(each, "predict_proba") and not hasattr(each, "decision_function"):
+        if not any(hasattr(each, name) for name in ("predict_proba", "decision_function", "predict")):
             raise ModelFileError(
                 f"{said} has no scores. Give the fitted model with predict_proba or decision_function."
             )
@@ -244,7 +248,8 @@ def _given(stored: StoredBaseModel, given: list[Any]) -> Any:
 def _written(estimator: Any) -> tuple[str, bytes]:
     """Return the format of a fitted estimator and its bytes; raise an error if it cannot be written without code."""
     library = type(estimator).__module__.partition(".")[0]
-    if isinstance(estimator, LightGBMModel) or (library == "lightgbm" and is_a(estimator, "LGBMClassifier")):
+    boosted = library == "lightgbm" and is_a(estimator, "LGBMClassifier", "LGBMRegressor")
+    if isinstance(estimator, LightGBMModel) or boosted:
         return "lightgbm", estimator.booster_.model_to_string().encode()
     if isinstance(estimator, XGBoostModel) or (library == "xgboost" and is_a(estimator, "XGBClassifier")):
         return "xgboost", xgboost_text(estimator)

@@ -79,7 +79,9 @@ def write_folder(path: str | os.PathLike[str], model: bytes, data: bytes, *, ove
     if not target.name:
         raise ValueError(f"{target} is no place for a model: name a folder that does not exist yet.")
     _check_place(target, overwrite)
-    document = _Document(FORMAT, VERSION, _versions(), _checksum(model, data), Raw(model), data)
+    document = _Document(
+        FORMAT, VERSION, {"fairbound": __version__, "numpy": np.__version__}, _checksum(model, data), Raw(model), data
+    )
     if target.is_file():
         target.unlink()
     write_file(target / DOCUMENT, msgspec.json.encode(document) + b"\n")
@@ -135,10 +137,6 @@ def _check_place(target: Path, overwrite: bool) -> None:
             f"{target} holds a file {DOCUMENT!r} that is not of a model of fairbound: give another folder, or "
             "overwrite=True to replace it."
         )
-
-
-def _versions() -> dict[str, str]:
-    return {"fairbound": __version__, "numpy": np.__version__}
 
 
 def _checksum(model: bytes | Raw, data: bytes) -> str:

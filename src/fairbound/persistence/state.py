@@ -1,4 +1,4 @@
-"""Write a fitted classifier to a folder, and read it back."""
+"""Write a fitted classifier or regressor to a folder, and read it back."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from fairbound._settings import check_settings
 from fairbound.data import ColumnFormat
 from fairbound.estimator import (
     ConstrainedClassifier,
+    ConstrainedRegressor,
     FitResult,
     Objective,
     SidedMap,
     TableEncoder,
     Temperature,
+    Unit,
 )
 from fairbound.fairness import as_constraints
 from fairbound.persistence.bases import PREFIX, StoredBase, given_models
@@ -46,18 +48,19 @@ NOT_WRITTEN = {"callbacks", "base"}
 
 ATTRIBUTES = (
     *("by_name", "encoded_names", "formats", "group_columns", "left_columns", "n_features_in", "n_iter", "pos_label"),
-    *("result", "threshold"),
+    *("result", "threshold", "unit"),
 )
-"""Fitted attributes that are written as they are; those of the classifier end with an underscore."""
+"""Fitted attributes that are written as they are; those of the estimator end with an underscore."""
 
 
 class StoredModel(Struct, forbid_unknown_fields=True):
-    """The content of `model.json`: the attributes of a fitted classifier."""
+    """The content of `model.json`: the attributes of a fitted estimator.  A regression has a unit, and no classes."""
 
     params: dict[str, str]
-    classes: StoredLabels
+    classes: StoredLabels | None
     pos_label: Scalar
-    threshold: float
+    threshold: float | None
+    unit: Unit | None
     n_features_in: int
     feature_names_in: list[str] | None
     group_columns: tuple[int, ...]
@@ -92,11 +95,12 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
     if estimator._scores is not None:
         described, further = StoredBase.of(estimator._scores, write=base)
         arrays |= further
-    calibration = estimator.calibration_
+    calibration = getattr(estimator, "calibration_", None)
     stored, data = store(arrays)
+    attributes: dict[str, Any] = {name: getattr(estimator, f"{name}_", None) for name in ATTRIBUTES}
     model = StoredModel(
         params=_written_params(estimator),
-        classes=StoredLabels.of(estimator.classes_),
+        classes=StoredLabels.of(estimator.classes_) if hasattr(estimator, "classes_") else None,
         feature_names_in=[str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         encoder=None if encoder is None else StoredEncoder.of(encoder),
         network=StoredNetwork.of(estimator.model_),
@@ -104,7 +108,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         own_module=callable(estimator.hidden),
         calibration=calibration.temperature if isinstance(calibration, Temperature) else calibration,
         arrays=stored,
-        **{name: getattr(estimator, f"{name}_") for name in ATTRIBUTES},
+        **attributes,
     )
     write_folder(path, encode(model, indent=1), data, overwrite=overwrite)
 
@@ -114,8 +118,8 @@ def load(
     *,
     module: nn.Module | Callable[[int, int], nn.Module] | None = None,
     base: Any = None,
-) -> ConstrainedClassifier:
-    """Read a model that `ConstrainedClassifier.save` has written.
+) -> ConstrainedClassifier | ConstrainedRegressor:
+    """Read a model that `save` has written.
 
     Parameters
     ----------
@@ -123,7 +127,7 @@ def load(
     module : torch.nn.Module, or function of (n_inputs, n_outputs), optional
         Needed if the model was trained with a network of your own that is not a plain `nn.Sequential` of linear layers
         and activations.  The weights of the file are put into it.
-    base : fitted classifier, or sequence of them, optional
+    base : fitted classifier or regressor, or sequence of them, optional
         Needed if the model was saved with `base=False`: its base, as `base_.estimators` had it.
 
     Raises
@@ -140,20 +144,24 @@ def load(
         raise damaged(Path(path, DOCUMENT), f"its values do not form a model ({error})") from error
 
 
-def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> ConstrainedClassifier:
-    found: Any = ConstrainedClassifier(**{name: read(text) for name, text in model.params.items()})
+def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Any:
+    kind: Any = ConstrainedRegressor if model.classes is None else ConstrainedClassifier
+    found = kind(**{name: read(text) for name, text in model.params.items()})
     check_settings(found)
     for name in ATTRIBUTES:
-        setattr(found, f"{name}_", getattr(model, name))
-    found.classes_ = model.classes.restored()
-    labels = found.classes_.tolist()
+        if (value := getattr(model, name)) is not None or name == "pos_label":
+            setattr(found, f"{name}_", value)
+    labels: list[Any] = []
+    if model.classes is not None:
+        found.classes_ = model.classes.restored()
+        labels = found.classes_.tolist()
     two = len(labels) == 2
     if model.feature_names_in is not None:
         found.feature_names_in_ = np.array(model.feature_names_in, dtype=object)
     found.encoder_ = None if model.encoder is None else model.encoder.restored()
     arrays = restore(model.arrays, data)
     weights = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
-    found.model_ = model.network.restored(weights, own, len(model.encoded_names), 1 if two else len(labels))
+    found.model_ = model.network.restored(weights, own, len(model.encoded_names), len(labels) if len(labels) > 2 else 1)
     found._scores = None
     if model.base is not None:
         in_order = labels[::-1] if two and found.pos_label_ == labels[0] else labels
@@ -164,6 +172,8 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
     if model.own_module:
         found.hidden = found.model_
     calibration = model.calibration
+    if model.classes is None:
+        return found
     found.calibration_ = Temperature(calibration) if isinstance(calibration, float) else calibration
     found.certificate_ = found.result_.certificate
     return found
@@ -171,7 +181,8 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
 
 def _written_params(estimator: Any) -> dict[str, str]:
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_WRITTEN}
-    params["objective"] = Objective.of(params["objective"]).text
+    if "objective" in params:
+        params["objective"] = Objective.of(params["objective"]).text
     params["constraints"] = list(as_constraints(params["constraints"]))
     params["hidden"] = () if callable(params["hidden"]) else params["hidden"]
     if not isinstance(params["random_state"], int | np.integer):

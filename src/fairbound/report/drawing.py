@@ -22,7 +22,7 @@ SYMBOLS = {
     "bar": "M-6,-2.5h12v5h-12z",
     "cross": "M-5,-5L5,5M5,-5L-5,5",
 }
-LEFT, RIGHT, TOP, BOTTOM = 72, 14, 12, 50
+LEFT, RIGHT, TOP, BOTTOM = 72, 14, 42, 50
 """The room around the axes."""
 
 Value = float | None

@@ -20,7 +20,7 @@ from fairbound.sqp.problem import Evaluation, Jacobian, Problem, violation, viol
 from fairbound.sqp.qp import QPSolution, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
 from fairbound.sqp.solution import IterationRecord, Solution, Status, StepRecord
-from fairbound.sqp.step_length import AdaptiveStep, FixedStep, StepLength
+from fairbound.sqp.step_length import AdaptiveStep, FixedStep
 
 if TYPE_CHECKING:
     from fairbound.sqp.stochastic import StochasticSQP
@@ -45,7 +45,6 @@ __all__ = [
     "QuasiNewtonSQP",
     "Solution",
     "Status",
-    "StepLength",
     "StepRecord",
     "StochasticSQP",
     "kkt_residuals",

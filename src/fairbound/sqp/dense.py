@@ -12,6 +12,7 @@ V : (..., n), one vector in each row; d : (n,).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +53,17 @@ class DenseHessian:
         if failed:
             values, vectors = np.linalg.eigh(held)
             self._matrix, self._factor, _ = _factored((vectors * np.abs(values)) @ vectors.T, least)
+
+    def plain(self) -> dict[str, Any]:
+        """Return H, from which `restored` makes the same object."""
+        return {"matrix": self._matrix}
+
+    @classmethod
+    def restored(cls, matrix: Array) -> DenseHessian:
+        """Return the object whose `plain` values these are."""
+        found = cls.__new__(cls)
+        found._matrix, found._factor, _ = _factored(matrix, 0.0)
+        return found
 
     def solve(self, V: Array) -> Array:
         """H⁻¹V for every row of V."""

@@ -25,6 +25,7 @@ S, R : (p, n) float64; V : (..., n); d : (n,).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -70,6 +71,19 @@ class LimitedMemoryBFGS:
     def pairs(self) -> int:
         """Return the number of pairs stored."""
         return len(self._S)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the pairs and the scale, from which `restored` makes the same object."""
+        return {"memory": self.memory, "scale": self.scale, "S": self._S, "R": self._R}
+
+    @classmethod
+    def restored(cls, memory: int, scale: float, S: Array, R: Array) -> LimitedMemoryBFGS:
+        """Return the object whose `plain` values these are."""
+        found = cls(memory, scale)
+        found._S, found._R = S, R
+        if found.pairs:
+            found._factor()
+        return found
 
     def reset(self, scale: float) -> None:
         """Remove all pairs and set H = scale · I."""

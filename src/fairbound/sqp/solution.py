@@ -145,6 +145,23 @@ class Solution:
     hessian: LimitedMemoryBFGS | DenseHessian
     history: list[IterationRecord]
 
+    def plain(self) -> dict[str, Any]:
+        """Return numbers and arrays from which `restored` makes the same solution, without its history."""
+        of: dict[str, Any] = {
+            "status": self.status.value,
+            "kkt": self.kkt.as_dict(),
+            "hessian": self.hessian.plain(),
+            "history": [],
+        }
+        return vars(self) | of
+
+    @classmethod
+    def restored(cls, values: dict[str, Any]) -> Solution:
+        """Return the solution whose `plain` values these are."""
+        kind: Any = DenseHessian if "matrix" in values["hessian"] else LimitedMemoryBFGS
+        hessian, kkt = kind.restored(**values["hessian"]), KKTResiduals(**values["kkt"])
+        return cls(**values | {"status": Status(values["status"]), "kkt": kkt, "hessian": hessian})
+
     @property
     def iterations(self) -> int:
         """Return the number of steps."""

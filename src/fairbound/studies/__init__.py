@@ -4,7 +4,7 @@ from fairbound.studies.candidates import Alternative, Alternatives, read_search
 from fairbound.studies.first_look import columns_taken, label_values, remarks
 from fairbound.studies.folder import MODEL_FOLDER, STUDY_FILES, write_files
 from fairbound.studies.judged import Baseline, Judgement
-from fairbound.studies.lock import LOCK_FILE, trained_rows, write_lock
+from fairbound.studies.lock import trained_rows, write_lock
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.parts import table_backend, with_sensitive
 from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, grids
@@ -33,7 +33,6 @@ from fairbound.studies.tables import (
 
 __all__ = [
     "GAIN",
-    "LOCK_FILE",
     "MODEL_FOLDER",
     "STUDY_FILES",
     "Alternative",

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from fairbound._escapes import for_spreadsheet
 from fairbound._files import as_utf8, fresh_folder, json_bytes
-from fairbound._json import decode, plain
-from fairbound._text_tables import TextTable, data_frame, page_as_html, page_as_text
+from fairbound._json import as_record, decode, plain
+from fairbound._text_tables import Page, TextTable, data_frame
 from fairbound._words import at_least, at_most, count, group_text, number, p_text
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
@@ -82,7 +84,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Alternatives:
+class Alternatives(Page):
     """The result of `alternatives`.
 
     Use it through `print`, `to_frame()`, `to_dict()` and `write(folder)`.
@@ -249,12 +251,6 @@ class Alternatives:
         heading = f"Search for alternatives: {len(self.candidates)} models beside {self.baseline}"
         return heading, self.tables(), [self.sentence, self.verdict, self.note]
 
-    def __str__(self) -> str:
-        return page_as_text(*self._page())
-
-    def _repr_html_(self) -> str:
-        return page_as_html(*self._page())
-
     def write(self, folder: str | Path) -> None:
         """Write log, table, report and the chosen model to a new folder, which appears only when it is complete."""
         place = Path(folder)
@@ -280,6 +276,34 @@ class Alternatives:
             self.chosen.model.save(folder / MODEL_FOLDER)
 
 
+class _Candidate(Struct):
+    name: str
+    within: bool
+    judged: Judgement
+
+
+class _Plan(Struct):
+    measures: list[str]
+
+
+class _Lock(Struct):
+    sha256: str
+    written: str
+
+
+class _Search(Struct):
+    """What a document reads from a search."""
+
+    sentence: str
+    verdict: str
+    note: str
+    chosen: str | None
+    candidates: list[_Candidate]
+    plan: _Plan
+    data: dict[str, Any]
+    lock: _Lock
+
+
 def read_search(path: str | Path) -> dict[str, Any]:
     """Return the log of a search from its file."""
     try:
@@ -288,6 +312,10 @@ def read_search(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a search: {error}. Give the search.json of a search.") from None
     if not isinstance(found, dict) or found.get("schema") != "fairbound.search":
         raise ValueError(f"{path} is not a search. Give the search.json of a search.")
+    try:
+        as_record(found, _Search)
+    except ValueError as error:
+        raise ValueError(f"{path} was changed after the search: {error}. Give the file that it has written.") from None
     return found
 
 

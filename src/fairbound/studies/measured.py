@@ -11,7 +11,6 @@ import numpy as np
 from fairbound._words import as_text
 from fairbound.evaluation import (
     Audit,
-    Repeats,
     Scores,
     Tally,
     audit_tally,
@@ -59,7 +58,7 @@ class Decisions:
     sample_weight : sequence of n numbers, optional
     largest_weight : float, optional
         The largest weight that a row can have by design; the certificate of weighted rows needs it.
-    repeats : Repeats, optional
+    repeats : array of shape (n,), optional
         How many rows each of these rows stands for.
     scores : sequence of n numbers, optional
         The scores of the model that the summary is about, such as probabilities of the positive class.  Only for two
@@ -72,7 +71,7 @@ class Decisions:
     before: Any = None
     sample_weight: Any = None
     largest_weight: float | None = None
-    repeats: Repeats | None = None
+    repeats: Any = None
     scores: Any = None
 
 
@@ -178,7 +177,7 @@ def summarize(
             calibration=()
             if certificate is None
             else tuple(
-                LimitOnPart(_valued(limit, found.value))
+                LimitOnPart(LimitValue(found.value, None if found.value is None else limit.keeps(found.value)))
                 for limit, found in zip(constraints, certificate.limits, strict=False)  # not of floors
             ),
             fit=result,
@@ -208,10 +207,6 @@ def _facts(limit: Constraint, groupings: tuple[str, ...]) -> LimitFacts:
         classes=None if limit.classes is None else tuple(map(as_text, limit.classes)),
         groupings=groupings,
     )
-
-
-def _valued(limit: Constraint, value: float | None) -> LimitValue:
-    return LimitValue(value, None if value is None else limit.keeps(value))
 
 
 def _in_words(grouping: Grouping) -> Grouping:

@@ -54,12 +54,8 @@ class Tolerance:
         return (
             f"{self.amount:g} of log loss"
             if self.metric == "log_loss"
-            else f"{self.amount:g} point{'s' * (self.amount != 1)} of {self._name}"
+            else f"{self.amount:g} point{'s' * (self.amount != 1)} of {self.metric.replace('auc', 'AUC')}"
         )
-
-    @property
-    def _name(self) -> str:
-        return "AUC" if self.metric == "auc" else self.metric
 
 
 @dataclass(frozen=True, repr=False)

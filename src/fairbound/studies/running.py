@@ -20,7 +20,6 @@ from fairbound._settings import takes
 from fairbound._study_settings import StudyChoices
 from fairbound._text_tables import TextTable, page_as_html, page_as_text
 from fairbound.data import Dataset, count_rows
-from fairbound.evaluation import Repeats
 from fairbound.fairness import Constraint, shortest
 from fairbound.studies.first_look import columns_taken, label_values, remarks
 from fairbound.studies.fit_notes import base_notes, collected_warnings, small_group_notes
@@ -395,7 +394,7 @@ class Study:
             before=whole.get("before"),
             after=whole["after"],
             sample_weight=whole.get("weight"),
-            repeats=Repeats(np.concatenate([each for _, each in found])) if part.weight is None else None,
+            repeats=np.concatenate([each for _, each in found]) if part.weight is None else None,
         )
         return decisions, [whole[name] for name in points]
 

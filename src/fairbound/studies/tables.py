@@ -51,13 +51,16 @@ def _limit_table(summary: Summary) -> TextTable:
     """Return a table of the value of each limit on each part of the rows, and the verdicts."""
     held_out, certificates = summary.held_out, summary.certificates
     header = ["limit", "training rows", "kept"]
-    header += [] if held_out is None else ["held-out rows", f"verdict, {as_level(summary.confidence)}"]
+    header += [] if held_out is None else ["held-out rows", "from", f"verdict, {as_level(summary.confidence)}"]
     header += ["calibration"] if "calibration" in certificates else []
     rows = []
     for place, limit in enumerate(summary.limits):
         reached = summary.training.limits[place].after
         row = [limit.text, number(reached.value, 4), "kept" if reached.kept else "NOT KEPT"]
-        row += [] if held_out is None else [number(held_out.limits[place].after.value, 4)]
+        if held_out is not None:
+            there = held_out.limits[place]
+            groups = () if there.worst is None else (group or "everyone" for group, _ in there.worst.groups)
+            row += [number(there.after.value, 4), " / ".join(groups)]
         rows.append((*row, *(certificates[each].limits[place].verdict.value for each in reversed(certificates))))
     return TextTable("Limits", tuple(header), tuple(rows))
 

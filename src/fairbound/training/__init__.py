@@ -24,7 +24,7 @@ from fairbound.training.frontiers import (
     loss_price,
     prices_in_accuracy,
 )
-from fairbound.training.losses import LOSSES, regression_loss
+from fairbound.training.losses import LOSSES
 from fairbound.training.model import LinearModel, Model, as_model
 from fairbound.training.passes import Passes, open_journal, present_processes, resumed
 from fairbound.training.phases import PHASES
@@ -98,7 +98,6 @@ __all__ = [
     "prices_in_accuracy",
     "probability_at",
     "rates_on_a_handful",
-    "regression_loss",
     "resumed",
     "surrogate_gaps",
     "tighten",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,16 @@ class Archive:
         if assessment.kept:
             self.constants.append(Candidate(w.copy(), assessment.accuracy, (-assessment.accuracy, 0.0)))
 
+    def plain(self) -> dict[str, Any]:
+        """Return what a solve has found, as numbers and arrays."""
+        kept, nearest = [vars(each) for each in self.kept], self.nearest and vars(self.nearest)
+        return {"kept": kept, "nearest": nearest, "least_loss": self.least_loss}
+
+    def restore(self, kept: list[Any], nearest: Any, least_loss: float | None) -> None:
+        """Take what `plain` returned."""
+        self.kept, self.least_loss = [_candidate(each) for each in kept], least_loss
+        self.nearest = nearest and _candidate(nearest)
+
     def _rank(self, w: Floats, assessment: Assessment) -> tuple[float, float]:
         if self.judge is not None:
             return self.judge(w), 0.0
@@ -109,3 +119,8 @@ class Archive:
         if found is None:
             raise ValueError("No model has been offered yet.")
         return found
+
+
+def _candidate(values: dict[str, Any]) -> Candidate:
+    first, second = values["rank"]
+    return Candidate(values["w"], values["accuracy"], (first, second))

@@ -29,7 +29,7 @@ from fairbound._journal import digest
 from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, solve_qp
-from fairbound.training.archive import Archive, Candidate, Judge, Objective
+from fairbound.training.archive import Archive, Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
 from fairbound.training.phases import PHASES
@@ -41,9 +41,6 @@ from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, band
 from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
-
-Solved = tuple[Solution, History, list[Candidate], Candidate | None, float | None]
-"""What a solve leaves: its solution, its rows of the history, and `kept`, `nearest`, `least_loss` of the archive."""
 
 SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 """A limit may have two rows to spare when the fit ends, plus 10% of √n: a fifth of the standard error of a count."""
@@ -253,7 +250,7 @@ class Continuation:
         The gap jumps by the rows near the threshold.  So once there is a point on either side of the limits, the line
         between the last two is halved instead: it crosses the limits row by row.
         """
-        start = stage.local(self.w)
+        start = stage.problem.model.inside(stage.local(self.w))
         program = SmoothedProgram(stage.problem, stage.rows, width, mixture)
         here = program.evaluate(start)
         self.evaluations += 1
@@ -321,22 +318,25 @@ class Continuation:
                 self.given.assign(self.w)  # callbacks see the model of their row, not the last trial
             return self.log(name, record.as_dict() | program.history_columns(w, record.multipliers))
 
-        def run() -> Solved:
-            solution = solver.solve(program, stage.local(self.w), after_iteration, warm_start=warm)
-            return replace(solution, history=[]), self.history[first:], held.kept, held.nearest, held.least_loss
+        def run() -> dict[str, Any]:
+            start = stage.problem.model.inside(stage.local(self.w))
+            found.append(solver.solve(program, start, after_iteration, warm_start=warm))
+            return {"solution": found[0].plain(), "history": self.history[first:], "held": held.plain()}
 
-        def replay(found: Solved) -> None:
+        def replay(values: dict[str, Any]) -> None:
+            found.append(Solution.restored(values["solution"]))
             self.given.assign(stage.lift(found[0].w))
-            for row in found[1]:
+            for row in values["history"]:
                 self.log(name, row)
-            held.kept, held.nearest, held.least_loss = found[2:]
+            held.restore(**values["held"])
 
         def key() -> bytes:
             settings = name, width, mixture, bool(stage.rows.halves), system.lower, system.upper, system.constraints
             return digest(self.identity, self.w, *settings)
 
-        system = stage.problem.system
-        solution = stage.problem.passes.remember(key, run, replay)[0]
+        system, found = stage.problem.system, list[Solution]()
+        stage.problem.passes.remember(key, run, replay)
+        solution = found[0]
         self.w = stage.lift(solution.w)
         if not stage.rows.halves:  # passes over a sample do not count
             self.evaluations += solution.evaluations

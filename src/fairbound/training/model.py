@@ -58,6 +58,10 @@ class Model(ABC):
     def assign(self, w: Floats) -> None:
         """Set the parameters."""
 
+    def inside(self, w: Floats) -> Floats:
+        """Return the parameters within their bounds; most models have none."""
+        return w
+
     @abstractmethod
     def set_precision(self, dtype: DTypeLike) -> None:
         """Change the precision of inputs, outputs and parameters."""
@@ -140,6 +144,8 @@ class LinearModel(Model):
     dtype : numpy dtype
         The precision of inputs and outputs.
 
+    `keep_signs` bounds weights by zero.
+
     Examples
     --------
     >>> model = LinearModel(2)
@@ -152,6 +158,8 @@ class LinearModel(Model):
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
         self.n_parameters, self.width = (n_inputs + 1) * n_outputs, max(n_inputs, n_outputs)
         self._w, self._dtype = np.zeros(self.n_parameters), np.dtype(dtype)
+        self._signs: Array | None = None
+        self._cut = np.zeros(0, dtype=np.intp)
 
     @classmethod
     def of(cls, weight: Array, bias: Array) -> Self:
@@ -187,6 +195,23 @@ class LinearModel(Model):
         if w.shape != self._w.shape:
             raise ValueError(f"The model has {self.n_parameters} parameters, but the vector has shape {w.shape}.")
         self._w[:] = w
+        if self._signs is not None:
+            self._cut = np.flatnonzero(w[: -self.n_outputs] * self._signs < 0.0)
+            self._w[self._cut] = 0.0
+
+    def inside(self, w: Floats) -> Floats:
+        """Return the parameters with 0 for weights of another sign than those kept: from there they can move again."""
+        if self._signs is None:
+            return w
+        return np.where(w * np.append(self._signs, np.zeros(self.n_outputs)) < 0.0, 0.0, w)
+
+    def keep_signs(self, signs: Array) -> None:
+        """Let weights of the only output have these signs or be 0: 1, -1, or 0 for any sign.
+
+        A weight of the other sign counts as 0.  Then the outputs do not depend on it, and neither do derivatives.
+        """
+        self._signs = signs
+        self.assign(self._w)
 
     def set_precision(self, dtype: DTypeLike) -> None:
         """Change the precision of inputs and outputs; parameters are always float64."""
@@ -195,6 +220,7 @@ class LinearModel(Model):
     def copied(self, dtype: DTypeLike) -> LinearModel:
         """Return a copy in this precision."""
         found = LinearModel(self.n_inputs, self.n_outputs, dtype)
+        found._signs = self._signs
         found.assign(self._w)
         return found
 
@@ -223,6 +249,7 @@ class LinearModel(Model):
             part = u[:, start:stop]
             gradients[:, segment, :n_weights] += (part @ X[start:stop]).reshape(J, -1)
             gradients[:, segment, n_weights:] += part.sum(axis=1).reshape(J, -1)
+        gradients[:, :, self._cut] = 0.0
 
     def add_curvature(self, X: Any, U: Floats, blocks: Floats) -> None:
         """Add Σ_i U_i,ab (x_i, 1)(x_i, 1)ᵀ of some rows to the blocks (a, b) with b ≤ a."""
@@ -239,10 +266,12 @@ class LinearModel(Model):
                 block[:-1, -1] += edge
                 block[-1, :-1] += edge
                 block[-1, -1] += u.sum()
+        first = blocks[0, 0]
+        first[self._cut], first[:, self._cut], first[self._cut, self._cut] = 0.0, 0.0, 1.0  # a step leaves them alone
 
     def digest(self) -> bytes:
         """Return a digest of the parameters."""
-        return digest(self._w)
+        return digest(self._w) if self._signs is None else digest(self._w, self._signs)
 
     def constants(self, biases: Biases, rows: Any) -> list[Floats]:  # noqa: ARG002  (other models need rows)
         """Return the parameters of constant predictions: weights of zero, and biases."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from fairbound.training.processes import Processes
 
 T = TypeVar("T")
-
-OF_ARRAYS = ("_reconstruct", "_frombuffer", "ndarray", "dtype", "scalar")
-"""What numpy calls when it reads arrays."""
 
 
 class Passes:
@@ -82,7 +79,7 @@ class Passes:
         key : function
             Returns a digest of all that the result depends on.
         compute : function
-            Returns numbers, arrays, and records of the solver.
+            Returns plain values (`packed`).
         restore : function, optional
             Called with a result from the journal; it does what else `compute` would have done.
         """
@@ -97,13 +94,13 @@ class Passes:
             written = recall() if self.processes is None else self.processes.first(recall)
             self._taking = written is not None
             if written is not None:
-                found: T = _Results(io.BytesIO(written)).load()
+                found: T = unpacked(written)
                 if restore is not None:
                     restore(found)
                 return found
         result = compute()
         if journal is not None:
-            journal.add(name, pickle.dumps(result))
+            journal.add(name, packed(result))
         return result
 
     def stop(self) -> None:
@@ -113,14 +110,22 @@ class Passes:
             self.journal.stop()
 
 
-class _Results(pickle.Unpickler):
-    """Reads results: arrays, and records of the solver.  Other classes are refused, since they could run any code."""
+def packed(value: Any) -> bytes:
+    """Return numbers, texts, lists, dictionaries and arrays as MessagePack."""
+    return msgspec.msgpack.encode(value, enc_hook=_plain)
 
-    def find_class(self, module: str, name: str) -> Any:
-        own = module.startswith("fairbound.sqp.") or module == "fairbound.training.archive"
-        if "." not in name and (own or (module.startswith("numpy") and name in OF_ARRAYS)):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"The journal has a {module}.{name}, which no run writes.")
+
+def unpacked(content: bytes) -> Any:
+    """Return the values that were packed."""
+    return msgspec.msgpack.decode(content, ext_hook=lambda _, data: np.load(io.BytesIO(data), allow_pickle=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    written = io.BytesIO()
+    np.save(written, value, allow_pickle=False)
+    return msgspec.msgpack.Ext(1, written.getvalue())
 
 
 def present_processes() -> Processes | None:

@@ -29,6 +29,7 @@ from fairbound.fairness import (
     ExactStep,
     LimitValues,
     RowFunction,
+    as_constraints,
     as_logits,
 )
 from fairbound.sqp import Evaluation, Jacobian
@@ -192,7 +193,10 @@ class TrainingProblem:
 
     def with_constraints(self, constraints: Constraint | str | Iterable[Constraint | str]) -> TrainingProblem:
         """Return the same problem under other constraints; both problems share the model."""
-        return self.with_system(ConstraintSystem.build(constraints, self.cells, threshold=self.threshold))
+        stated, system = as_constraints(constraints), self.system
+        if stated != system.constraints:
+            system = ConstraintSystem.build(stated, self.cells, threshold=self.threshold)
+        return self.with_system(system)
 
     def with_system(
         self, system: ConstraintSystem, error: tuple[DecisionSurrogate, float] | None = None

@@ -20,9 +20,8 @@ from fairbound.experiments.protocol import (
     UNSCALED,
     VARIANCE_RATIOS,
     Run,
-    Setting,
 )
-from fairbound.experiments.runs import Evidence, Results
+from fairbound.experiments.runs import Evidence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +34,7 @@ class Item:
     Attributes
     ----------
     name : str
-    runs : function of a setting and the results so far, optional
+    plan : function of the evidence so far, optional
         Return the runs that the item needs.  It is called again until none is missing.  None: no training is involved.
     tabulate : function of the evidence
         Return the table.
@@ -46,7 +45,7 @@ class Item:
     """
 
     name: str
-    plan: Callable[[Setting, Results], Iterable[Run]] | None
+    plan: Callable[[Evidence], Iterable[Run]] | None
     tabulate: Callable[[Evidence], ResultTable]
     check: Callable[[Evidence], Iterable[Check]]
     draw: Callable[[Evidence], Figure] | None = None
@@ -61,52 +60,52 @@ class Item:
         """Whether the item depends on a solver."""
         return self.plan is not None
 
-    def runs(self, setting: Setting, results: Results) -> list[Run]:
+    def runs(self, evidence: Evidence) -> list[Run]:
         """Return the runs of the item that are known so far."""
-        return list(self.plan(setting, results)) if self.plan else []
+        return list(self.plan(evidence)) if self.plan else []
 
 
-def _unscaled(setting: Setting, _: Results) -> list[Run]:
-    return [setting.free(), *(run for name in SURROGATES for run in setting.constrained(name, UNSCALED))]
+def _unscaled(evidence: Evidence) -> list[Run]:
+    return [evidence.free_run(), *(run for name in SURROGATES for run in evidence.constrained_runs(name, UNSCALED))]
 
 
-def _scaled(setting: Setting, _: Results) -> list[Run]:
-    return [setting.free(), *(run for name in APPROACHES for run in setting.constrained(name))]
+def _scaled(evidence: Evidence) -> list[Run]:
+    return [evidence.free_run(), *(run for name in APPROACHES for run in evidence.constrained_runs(name))]
 
 
-def _scales(setting: Setting, _: Results) -> list[Run]:
-    runs = (run for bound in SCALE_RATIOS for name in SURROGATES for run in setting.scales(bound, name))
-    return [setting.free(), *runs]
+def _scales(evidence: Evidence) -> list[Run]:
+    runs = (run for bound in SCALE_RATIOS for name in SURROGATES for run in evidence.scales(bound, name))
+    return [evidence.free_run(), *runs]
 
 
-def _penalties(setting: Setting, results: Results) -> list[Run]:
-    return [*_scaled(setting, results), *(run for name in APPROACHES for run in setting.penalties(name))]
+def _penalties(evidence: Evidence) -> list[Run]:
+    return [*_scaled(evidence), *(run for name in APPROACHES for run in evidence.penalty_runs(name))]
 
 
-def _searches(setting: Setting, results: Results) -> list[Run]:
+def _searches(evidence: Evidence) -> list[Run]:
     """Return the constrained fits, and the runs of each search up to the next one."""
-    runs = [setting.free(), *(setting.limited(target) for target in SCALE_RATIOS)]
+    runs = [evidence.free_run(), *(evidence.limited(target) for target in SCALE_RATIOS)]
     for target in SCALE_RATIOS:
-        search = setting.search(results, target)
+        search = evidence.search(target)
         runs += [*search.fits, *([] if search.next is None else [search.next])]
     return runs
 
 
-def _starts(setting: Setting, _: Results) -> list[Run]:
-    return [run for bound in VARIANCE_RATIOS for run in setting.starts(bound)]
+def _starts(evidence: Evidence) -> list[Run]:
+    return [run for bound in VARIANCE_RATIOS for run in evidence.starts(bound)]
 
 
 def _limits(name: str, bound: float) -> Item:
     return Item(
         name,
-        lambda setting, _: [setting.scenario(scenario, bound) for scenario in SCENARIOS],
+        lambda evidence: [evidence.scenario(scenario, bound) for scenario in SCENARIOS],
         partial(printed.tabulate_limits, bound=bound),
         partial(printed.check_limits, bound=bound),
     )
 
 
 def _ratios(
-    name: str, scale: float, plan: Callable[[Setting, Results], list[Run]], check: Callable[..., Iterable[Check]]
+    name: str, scale: float, plan: Callable[[Evidence], list[Run]], check: Callable[..., Iterable[Check]]
 ) -> Item:
     return Item(
         name, plan, partial(ratios.tabulate_ratios, scale=scale), check, partial(ratios.draw_ratios, scale=scale)

@@ -121,8 +121,8 @@ class Way(NamedTuple):
 
 def _ways(evidence: Evidence, target: float) -> tuple[Way, Way]:
     """Return one constrained fit, and a search, which ends with the fit nearest to the target on training rows."""
-    one = evidence[evidence.setting.limited(target)]
-    fits = evidence.points(evidence.setting.search(evidence.results, target).fits)
+    one = evidence[evidence.limited(target)]
+    fits = evidence.points(evidence.search(target).fits)
     end = min(fits, key=lambda point: abs(point.outcome.train.ratio() - target))
     return (
         Way(target, "one constrained fit", 1, one.seconds, one),
@@ -172,7 +172,7 @@ class Cost(NamedTuple):
 def tabulate_cost(evidence: Evidence) -> ResultTable:
     """Return our times in seconds, and the printed ones in minutes and hours."""
     rows = [
-        Cost(name, approach, points, PRINTED.cost[evidence.setting.dataset][name][approach])
+        Cost(name, approach, points, PRINTED.cost[evidence.dataset][name][approach])
         for name in APPROACHES
         for approach, points in reversed(_stronger(evidence, name).items())
     ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 from fairbound.experiments.claims import Check, check
-from fairbound.experiments.exhibits import ResultTable, Value, plain_table
+from fairbound.experiments.exhibits import ResultTable, Value, table
 from fairbound.experiments.protocol import DATASETS, EPOCHS, PRINTED, SCENARIOS
 from fairbound.experiments.runs import Evidence
 
@@ -36,7 +37,7 @@ def measured(evidence: Evidence) -> dict[str, float]:
     The paper's column for Law describes the training rows, and the other columns all rows.
     """
     counts = evidence.split.train.describe().counts
-    if evidence.setting.dataset != "law":
+    if evidence.dataset != "law":
         counts = counts + evidence.split.test.describe().counts
     (n00, n01), (n10, n11) = counts.tolist()
     s0, s1, y0, y1 = n00 + n01, n10 + n11, n00 + n10, n01 + n11
@@ -52,18 +53,18 @@ def measured(evidence: Evidence) -> dict[str, float]:
 
 def tabulate_statistics(evidence: Evidence) -> ResultTable:
     """Return our statistics beside the printed ones."""
-    printed = PRINTED.statistics[evidence.setting.dataset]
-    rows = [
-        (name, *(f"{found:,}" if isinstance(found, int) else f"{found:.4f}" for found in (value, printed[name])))
-        for name, value in measured(evidence).items()
-    ]
-    title = f"{DATASETS[evidence.setting.dataset]}, statistics"
-    return plain_table(title, ("statistic", "ours", "printed"), rows)
+    printed = PRINTED.statistics[evidence.dataset]
+    both = ((name, value, printed[name]) for name, value in measured(evidence).items())
+    return table(
+        f"{DATASETS[evidence.dataset]}, statistics",
+        [(name, *(f"{n:,}" if isinstance(n, int) else f"{n:.4f}" for n in found)) for name, *found in both],
+        *((heading, "", itemgetter(place)) for place, heading in enumerate(("statistic", "ours", "printed"))),
+    )
 
 
 def check_statistics(evidence: Evidence) -> Iterator[Check]:
     """Check that the counts equal the printed ones."""
-    dataset, ours = evidence.setting.dataset, measured(evidence)
+    dataset, ours = evidence.dataset, measured(evidence)
     printed = PRINTED.statistics[dataset]
     counts = [name for name, value in ours.items() if isinstance(value, int)]
     same = [name for name in counts if ours[name] == printed[name]]
@@ -78,16 +79,16 @@ def tabulate_limits(evidence: Evidence, bound: float) -> ResultTable:
     """Return our rows, each followed by the printed one."""
     rows: list[tuple[Value, ...]] = []
     for name in SCENARIOS:
-        part = evidence[evidence.setting.scenario(name, bound)].part
+        part = evidence[evidence.scenario(name, bound)].part
         shares = (part.accuracy, part.group_accuracy(1), part.group_accuracy(0))
         by_surrogate, exact = (
             tuple(part.violation(measure, bound, by) for measure in SCENARIOS["both"])
             for by in ("surrogate", "decisions")
         )
         rows.append((name, "ours", *(100 * share for share in shares), *by_surrogate, *exact))
-        rows.append((name, "printed", *PRINTED.limits[str(bound)][evidence.setting.dataset][name]))
+        rows.append((name, "printed", *PRINTED.limits[str(bound)][evidence.dataset][name]))
     title = f"{evidence.title}: ratio {bound:g} (S = 1 is {part.groups[1]}, S = 0 is {part.groups[0]}"
-    if evidence.setting.part == "test" or evidence.setting.batches:
+    if evidence.part == "test" or evidence.batches:
         title += "; the printed rows are of training rows and whole batches"
     numbers = ("accuracy, %", "S = 1, %", "S = 0, %", "c DI", "c EI", "c̄ DI", "c̄ EI")
     return ResultTable(f"{title})", ("limits", "whose", *numbers), ("", "", *[".4f"] * 7), tuple(rows))
@@ -95,12 +96,12 @@ def tabulate_limits(evidence: Evidence, bound: float) -> ResultTable:
 
 def check_limits(evidence: Evidence, bound: float) -> Iterator[Check]:
     """Check that the printed accuracies are reached, and that both limits are kept at a cost."""
-    points = {name: evidence[evidence.setting.scenario(name, bound)] for name in SCENARIOS}
-    if evidence.setting.part == "train":
+    points = {name: evidence[evidence.scenario(name, bound)] for name in SCENARIOS}
+    if evidence.part == "train":
         for name in SCENARIOS:
             yield _check_printed(evidence, name, bound)
     di, ei = (points["both"].part.violation(measure, bound) for measure in SCENARIOS["both"])
-    tolerance, title = MET[evidence.setting.part], evidence.title
+    tolerance, title = MET[evidence.part], evidence.title
     yield check("together", max(di, ei) <= tolerance, title=title, bound=bound, di=di, ei=ei, tolerance=tolerance)
     di, ei, both = (point.accuracy for point in points.values())
     holds = both <= min(di, ei) + ROUNDING
@@ -108,11 +109,10 @@ def check_limits(evidence: Evidence, bound: float) -> Iterator[Check]:
 
 
 def _check_printed(evidence: Evidence, name: str, bound: float) -> Check:
-    setting, outcome = evidence.setting, evidence[evidence.setting.scenario(name, bound)].outcome
-    dataset = setting.dataset
+    outcome, dataset = evidence[evidence.scenario(name, bound)].outcome, evidence.dataset
     ours, stated = 100 * outcome.train.accuracy, PRINTED.limits[str(bound)][dataset][name].accuracy
     numbers = {"data": DATASETS[dataset], "scenario": name, "bound": bound, "ours": ours, "stated": stated}
-    if setting.solver == "fast":
+    if evidence.solver == "fast":
         kept = "kept exactly" if outcome.kept else "NOT kept"
         return check("fast", ours >= stated and outcome.kept, **numbers, kept=kept)
     # Rounding for Law, whose solution is unique; the spread of seeds for networks.
@@ -120,7 +120,7 @@ def _check_printed(evidence: Evidence, name: str, bound: float) -> Check:
     reach = ROUNDING if dataset == "law" or high > low else SPREAD
     because = "Seeds and orders of arithmetic end at different local solutions of the same problem."
     rows = measured(evidence)["rows"] != PRINTED.statistics[dataset]["rows"]
-    if rows or setting.batches or setting.epochs != EPOCHS:
+    if rows or evidence.batches or evidence.epochs != EPOCHS:
         because = "These runs have fewer rows or epochs than the paper's, or use mini-batches where it does not."
     elif dataset == "acsincome":
         because = "These are other rows: a draw from the loaded rows, while the paper drew from all of California."

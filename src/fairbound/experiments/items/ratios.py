@@ -142,7 +142,7 @@ def check_unscaled(evidence: Evidence) -> Iterator[Check]:
 
     Only the paper's solver is judged.  The fast one ends with exact measures, so any surrogate reaches the ratio.
     """
-    if evidence.setting.solver != "paper":
+    if evidence.solver != "paper":
         return
     # The ratio without limits is that of the reported rows, like the achieved ratios.
     free = evidence.free.ratio
@@ -161,14 +161,14 @@ def check_unscaled(evidence: Evidence) -> Iterator[Check]:
 
 def check_scaled(evidence: Evidence) -> Iterator[Check]:
     """Check that scaled surrogates match the ratio, where the limit begins to bind, and the test rows."""
-    title, dataset, free = evidence.title, evidence.setting.dataset, evidence.free_ratio
+    title, dataset, free = evidence.title, evidence.dataset, evidence.free_ratio
     for name in SURROGATES:
         if points := _binding(evidence, name, SCALE):
             worst = _worst(points)
             yield check("match", worst["gap"] <= TIGHT, title=title, word=WORDS[name], **worst, tolerance=TIGHT)
     loose = [ratio for ratio in RATIOS if ratio <= free]
     strict = evidence.binding(RATIOS)
-    if loose and strict and evidence.setting.part == "train":
+    if loose and strict and evidence.part == "train":
         low, high = PRINTED.active[dataset]
         holds, found = (loose[-1], strict[0]) == (low, high), {"loose": loose[-1], "strict": strict[0]}
         yield check("binds", holds, ELSEWHERE.get(dataset, ""), title=title, free=free, low=low, high=high, **found)
@@ -189,7 +189,7 @@ def check_scaled(evidence: Evidence) -> Iterator[Check]:
     outcomes = [point.outcome for name in SURROGATES for point in evidence.constrained(name)]
     far = max(100 * abs(outcome.train.accuracy - outcome.test.accuracy) for outcome in outcomes)
     ratio = max(abs(outcome.train.ratio() - outcome.test.ratio()) for outcome in outcomes)
-    numbers = {"points": far, "ratio": ratio, "similar": UNSEEN, "solver": evidence.setting.solver}
+    numbers = {"points": far, "ratio": ratio, "similar": UNSEEN, "solver": evidence.solver}
     yield check("unseen", far <= UNSEEN[0] and ratio <= UNSEEN[1], data=DATASETS[dataset], **numbers)
 
 
@@ -210,8 +210,8 @@ def draw_accuracy(evidence: Evidence) -> Figure:
         _limit_axis(bottom, name)
         if name == "covariance":
             decades(top)
-        elif name == "smoothed_step" and evidence.setting.part == "train":
-            printed = [PRINTED.limits[bound][evidence.setting.dataset]["only DI"].accuracy for bound in PRINTED.limits]
+        elif name == "smoothed_step" and evidence.part == "train":
+            printed = [PRINTED.limits[bound][evidence.dataset]["only DI"].accuracy for bound in PRINTED.limits]
             at = [float(bound) for bound in PRINTED.limits]
             top.plot(at, printed, "x", color=INK, markersize=7, label="printed", zorder=5)
     axes[0].set_ylabel("accuracy, %")

@@ -79,11 +79,11 @@ def check_functions(_: Evidence) -> Iterator[Check]:
 
 def draw_scales(evidence: Evidence) -> Figure:
     """Draw the gap at each scale, and the number of epochs until training settles."""
-    paper = evidence.setting.solver == "paper"
+    paper = evidence.solver == "paper"
     figure, (left, right) = panels(f"{evidence.title}: the choice of the scale", 2, share_rows=False)
     for name in SURROGATES:
         for bound, line in zip(SCALE_RATIOS, ("-", "--"), strict=True):
-            points = evidence.points(evidence.setting.scales(bound, name))
+            points = evidence.points(evidence.scales(bound, name))
             binds = bound > evidence.free_ratio
             label = f"{WORDS[name]}, {bound:g}" + ("" if binds else " (does not bind)")
             speeds = [settled(point) if paper else point.seconds for point in points]
@@ -112,7 +112,7 @@ def settled(point: Point) -> int:
 
 def tabulate_scales(evidence: Evidence) -> ResultTable:
     """Return the gap, accuracy and speed at each scale."""
-    runs = (run for bound in SCALE_RATIOS for name in SURROGATES for run in evidence.setting.scales(bound, name))
+    runs = (run for bound in SCALE_RATIOS for name in SURROGATES for run in evidence.scales(bound, name))
     return table(
         f"{evidence.title}: scales",
         evidence.points(runs),
@@ -130,12 +130,12 @@ def tabulate_scales(evidence: Evidence) -> ResultTable:
 def check_scales(evidence: Evidence) -> Iterator[Check]:
     """Check that at a scale of 50 the gap is the smallest, the result no worse, and training no slower."""
     for name, bound in ((name, bound) for name in SURROGATES for bound in evidence.binding(SCALE_RATIOS)):
-        points = {run.scale: evidence[run] for run in evidence.setting.scales(bound, name)}
+        points = {run.scale: evidence[run] for run in evidence.scales(bound, name)}
         ours, steepest = points[SCALE], points[SCALES[-1]]
         best = min(points.values(), key=lambda point: point.gap)
         facts: dict[str, Any] = {"title": evidence.title, "word": WORDS[name], "bound": bound}
         numbers = {"ours": ours.gap, "least": best.gap, "scale": best.run.scale, "tolerance": SMALLEST}
-        because = AT_THE_END if evidence.setting.solver == "fast" else ""
+        because = AT_THE_END if evidence.solver == "fast" else ""
         yield check("smallest_gap", ours.gap <= best.gap + SMALLEST, because, **facts, **numbers)
         # Large scales have steep slopes.  They should be as accurate as smaller scales that also match.
         if matched := [point for point in points.values() if point.run.scale < SCALE and point.gap <= TIGHT]:
@@ -143,7 +143,7 @@ def check_scales(evidence: Evidence) -> Iterator[Check]:
             numbers = {"ours": ours.accuracy, "steepest": steepest.accuracy, "best": best.accuracy}
             holds = min(ours.accuracy, steepest.accuracy) >= best.accuracy - EQUAL
             yield check("no_worse", holds, **facts, **numbers, scale=best.run.scale, equal=EQUAL)
-        if evidence.setting.solver == "paper":
+        if evidence.solver == "paper":
             epochs = {f"at_{scale:g}": settled(points[scale]) for scale in (SCALE, SCALES[-1], UNSCALED)}
             holds = max(epochs["at_50"], epochs["at_100"]) <= SLOWER * epochs["at_1"]
             yield check("no_slower", holds, **facts, **epochs, equal=EQUAL, slack=SLACK, slower=SLOWER)

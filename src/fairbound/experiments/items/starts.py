@@ -26,7 +26,7 @@ COLOR = COLORS["smoothed_step"]
 
 def draw_starts(evidence: Evidence) -> Figure:
     """Draw mean and standard deviation by epoch; without a history (fast solver, test rows), the results by ratio."""
-    if evidence.setting.solver == "fast" or evidence.setting.part == "test":
+    if evidence.solver == "fast" or evidence.part == "test":
         return _draw_ends(evidence)
     number = len(VARIANCE_RATIOS)
     title = f"{evidence.title}: mean and one standard deviation over random starts, by epoch"
@@ -53,7 +53,7 @@ def draw_starts(evidence: Evidence) -> Figure:
 
 
 def _starts(evidence: Evidence) -> list[list[Point]]:
-    return [evidence.points(evidence.setting.starts(bound)) for bound in VARIANCE_RATIOS]
+    return [evidence.points(evidence.starts(bound)) for bound in VARIANCE_RATIOS]
 
 
 def _draw_ends(evidence: Evidence) -> Figure:
@@ -82,7 +82,7 @@ def _facts(points: list[Point]) -> tuple[np.ndarray, float]:
 def tabulate_starts(evidence: Evidence) -> ResultTable:
     """Return the results of the random starts."""
     return table(
-        f"{evidence.title}: {len(evidence.setting.seeds)} random starts",
+        f"{evidence.title}: {len(evidence.seeds)} random starts",
         [(points[0].bound, *_facts(points)) for points in _starts(evidence)],
         ("ratio demanded", "g", lambda row: row[0]),
         ("accuracy, mean %", ".2f", lambda row: float(row[1].mean())),
