@@ -1,6 +1,7 @@
 """Objectives, overall and conditional limits, quotas and stability: kept on random problems, and compared on new rows.
 
 python benchmarks/decisions.py --part kept --problems 200     every kind of limit and objective, counted by numpy
+python benchmarks/decisions.py --part numbers --problems 200  limits on means, losses and shares of a regression
 python benchmarks/decisions.py --part batches                 `predict(X, select=100)` in 10,000 batches with ties
 python benchmarks/decisions.py --part new-rows --splits 5     costs, quotas and strata against plain thresholds
 """
@@ -14,10 +15,12 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from fairlearn.metrics import MetricFrame
 from sklearn.linear_model import LogisticRegression
 
-from fairbound import ConstrainedClassifier, load_dataset
+from fairbound import ConstrainedClassifier, ConstrainedRegressor, load_dataset
 from fairbound._model_settings import Training
+from fairbound.fairness import parse_constraint
 
 QUICK = Training(forecast=False)
 KINDS = {
@@ -112,6 +115,65 @@ def kept(problems: int) -> None:
         print(f"{limit:36s} {objective:42s} {dict(found)}", flush=True)
 
 
+NUMBERS = {
+    "mean_difference <= {:.9g}": "squared",
+    "mean_difference <= {:.9g} against overall": "absolute",
+    "group_loss <= {:.9g}": "squared",
+    "group_loss[a] <= {:.9g}": "quantile(0.7)",
+    "demographic_parity <= 0.05 at quantiles 30%, 70%": "squared",
+    "disparate_impact >= 0.8 at quantiles 50%": "absolute",
+}
+
+
+def measured_number(limit: str, y: np.ndarray, p: np.ndarray, g: np.ndarray, loss: str) -> float:
+    """Return the measure of a limit on numbers, by fairlearn's MetricFrame."""
+    name, options = limit.split()[0].split("[")[0], limit.split(" at ")
+
+    def of_groups(values: np.ndarray) -> np.ndarray:
+        found = MetricFrame(metrics=lambda _, v: v.mean(), y_true=y, y_pred=values, sensitive_features=g)
+        return found.by_group.to_numpy(dtype=float)
+
+    if name == "mean_difference":
+        means = of_groups(p)
+        return float(np.abs(means - p.mean()).max() if "overall" in limit else np.ptp(means))
+    if name == "group_loss":
+        losses = (y - p) ** 2 if loss == "squared" else pinball(y, p, float(loss[9:-1]))
+        found = of_groups(losses)
+        return float(found[0] if "[a]" in limit else found.max())
+    shares = [of_groups((p > float(value)).astype(float)) for value in options[1].split(",")]
+    if name == "disparate_impact":
+        return float(min(each.min() / each.max() if each.max() else 1.0 for each in shares))
+    return float(max(np.ptp(each) for each in shares))
+
+
+def pinball(y: np.ndarray, p: np.ndarray, quantile: float) -> np.ndarray:
+    """Return the pinball loss of each row."""
+    return np.maximum(quantile * (y - p), (quantile - 1.0) * (y - p))
+
+
+def numbers(problems: int) -> None:
+    """Fit regressions to random problems; measure the limits by fairlearn."""
+    for text, loss in NUMBERS.items():
+        found: Counter[str] = Counter()
+        for seed in range(problems):
+            table, _, g = draw(seed)
+            X, rng = table.drop(columns=["s", "old", "gain"]).to_numpy(), np.random.default_rng(seed)
+            y = X @ rng.normal(size=X.shape[1]) + rng.uniform(0, 1) * (g == "a") + rng.normal(size=len(g))
+            y = rng.uniform(0.1, 1e4) * y + rng.uniform(-1e5, 1e5)
+            free = ConstrainedRegressor(text.format(1e12), loss=loss, training=QUICK).fit(X, y, sensitive_features=g)
+            factor = rng.uniform(0.93, 1.05) if "loss" in text else rng.uniform(0.0, 1.1)
+            limit = text.format(factor * free.result_.limits[0].reached)
+            model = ConstrainedRegressor(limit, loss=loss, training=QUICK).fit(X, y, sensitive_features=g)
+            (result,), p = model.result_.limits, model.predict(X)
+            value, bound = measured_number(result.limit, y, p, g, loss), float(limit.split()[2])
+            unit = model.unit_.of(parse_constraint(limit))
+            holds = value >= bound - 1e-12 if ">=" in limit else value <= bound + 2e-9 * unit
+            right = abs(value - result.reached) < 1e-8 * unit and holds == result.kept
+            named = bool(model.result_.message.partition("conflict: ")[2]) or result.kept
+            found[("kept" if holds else "infeasible, named") if right and named else f"WRONG in {seed}"] += 1
+        print(f"{text:56s} {loss:14s} {dict(found)}", flush=True)
+
+
 def batches() -> None:
     """Select 100 rows in 10,000 batches, many of whose scores are equal."""
     table, y, _ = draw(0)
@@ -191,10 +253,14 @@ def new_rows(splits: int) -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=("kept", "batches", "new-rows"), default="kept")
+    parser.add_argument("--part", choices=("kept", "numbers", "batches", "new-rows"), default="kept")
     parser.add_argument("--problems", type=int, default=200)
     parser.add_argument("--splits", type=int, default=5)
     stated = parser.parse_args()
-    {"kept": lambda: kept(stated.problems), "batches": batches, "new-rows": lambda: new_rows(stated.splits)}[
-        stated.part
-    ]()
+    parts = {
+        "kept": lambda: kept(stated.problems),
+        "numbers": lambda: numbers(stated.problems),
+        "batches": batches,
+        "new-rows": lambda: new_rows(stated.splits),
+    }
+    parts[stated.part]()

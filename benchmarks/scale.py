@@ -1,6 +1,7 @@
 """Time and memory of fits to files of millions of rows, which are streamed, and of fits to a million rows in memory.
 
     python benchmarks/scale.py 1 5 20 100 --folder FOLDER           (millions of rows, 10 columns)
+    python benchmarks/scale.py 1 5 --margin --folder FOLDER         (the same with a margin for new rows)
     python benchmarks/scale.py 5 --processes 2 --folder FOLDER      (the same fit in one process and in two)
     python benchmarks/scale.py 1 --in-memory                        (20 columns, beside scikit-learn)
 
@@ -83,12 +84,13 @@ class MemoryWatch:
             self.peak = max(self.peak, int(line.split()[1]) * 1024)
 
 
-def measure(folder: str, scratch: str, send: Any) -> None:
+def measure(folder: str, scratch: str, margin: str | None, send: Any) -> None:
     """Fit to the files of a folder, and send the figures."""
     from fairbound import ConstrainedClassifier
     from fairbound.data import Source, open_batches
 
-    classifier = ConstrainedClassifier("disparate_impact >= 0.9", training=Training(forecast=False))
+    training = Training(forecast=margin is not None)
+    classifier = ConstrainedClassifier("disparate_impact >= 0.9", margin=margin, training=training)
     figures: dict[str, Any] = {}
     last = time.process_time(), time.perf_counter()
 
@@ -259,6 +261,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int)
     parser.add_argument("--turns", type=int, default=3, help="with --processes: how often each number is tried")
     parser.add_argument("--in-memory", action="store_true")
+    parser.add_argument("--margin", action="store_const", const="auto", help="with a margin and a forecast")
     options = parser.parse_args()
     if options.in_memory:
         compare_in_memory(options.millions[0])
@@ -274,11 +277,12 @@ def main() -> None:
         scratch = options.folder / "scratch"
         scratch.mkdir(exist_ok=True)
         receive, send = multiprocessing.Pipe(duplex=False)
-        process = multiprocessing.get_context("spawn").Process(target=measure, args=(str(data), str(scratch), send))
+        given = str(data), str(scratch), options.margin, send
+        process = multiprocessing.get_context("spawn").Process(target=measure, args=given)
         process.start()
         send.close()
         try:
-            results[f"{millions:g}"] = receive.recv()
+            results[f"{millions:g}{' margin' if options.margin else ''}"] = receive.recv()
         finally:
             process.join()
             for each in scratch.rglob("*"):
@@ -289,12 +293,12 @@ def main() -> None:
         kept.write_text(json.dumps(results, indent=1))
     stages = ("reading", "fitting")
     heads = "  ".join(f"{stage:>9}" for stage in stages)
-    print(f"millions  {heads}   s per million, wall time  passes  peak GB  kept")
-    for millions, found in sorted(results.items(), key=lambda item: float(item[0])):
-        each = [found[stage] / float(millions) for stage in stages[1:]]
+    print(f"millions        {heads}   s per million, wall time  passes  peak GB  kept")
+    for millions, found in sorted(results.items(), key=lambda item: float(item[0].split()[0])):
+        each = [1e6 * found[stage] / found["rows"] for stage in stages[1:]]
         wall = sum(found[f"{stage}, wall"] for stage in stages[1:])
         print(
-            f"{millions:>8}  "
+            f"{millions:<14}  "
             + "  ".join(f"{found[stage]:9.1f}" for stage in stages)
             + f"   {sum(each):13.2f}, {wall:9.1f}  {found['passes'] + found['value_passes']:6d}  "
             + f"{found['peak'] / 1e9:7.2f}  {found['reached']:.4f} {found['kept']}"

@@ -145,8 +145,9 @@ class Training(Effort):
     device : str or torch.device, optional
         Where the network is trained, such as "cuda".  Predictions are always made on the CPU, in double precision.
     monotonic : dict of column to 1 or -1, optional
-        For a linear model of two classes: when such a column rises, the score of the positive label does not fall (1),
-        or does not rise (-1).  A base has constraints of its own, which its correction keeps.
+        For a linear model of two classes or of numbers: when such a column rises, the score of the positive label, or
+        the prediction, does not fall (1), or does not rise (-1).  A base has constraints of its own, which its
+        correction keeps.
     distributed : {"auto", "off"}
         Inside a process group of torch.distributed, "auto" fits one model to the rows of all processes.
     """

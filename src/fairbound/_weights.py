@@ -183,9 +183,8 @@ class WeightParts:
         """Return the sums of values (n, O) times weights over `size` bins, (parts, size, O), for this process."""
         split = self.split(weights) if self.steps else [None]
         columns = np.asarray(values, dtype=np.float64).T
-        return np.stack(
-            [
-                np.stack([np.bincount(index, each if part is None else part * each, size) for each in columns], axis=1)
-                for part in split
-            ]
-        )
+        found = np.zeros((len(split), size, len(columns)))  # of no rows, `bincount` returns whole numbers
+        for place, part in enumerate(split):
+            for column, each in enumerate(columns):
+                found[place, :, column] = np.bincount(index, each if part is None else part * each, size)
+        return found

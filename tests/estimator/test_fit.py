@@ -389,6 +389,15 @@ def test_a_frontier_is_shown_as_text_as_a_table_and_as_a_picture():
     axes = points.plot()
     assert axes.lines[0].get_xdata().tolist() == reached == points.to_frame()["reached"].tolist()
     assert axes.get_xlabel() == "disparate_impact"
+    clf = quick("disparate_impact >= 0.5").set_params(objective="cost(false_positive=1, false_negative=3)")
+    points = clf.frontier(X, y, [0.6, 0.9], sensitive_features=group)
+    costs = [
+        np.where(each.classifier.predict(X) > y, 1, 3 * (each.classifier.predict(X) < y)).mean() for each in points
+    ]
+    axes = points.plot()
+    assert axes.lines[0].get_ydata().tolist() == pytest.approx(costs)
+    assert axes.get_ylabel() == "cost on training rows"
+    assert all(f"{cost:.4f}" in str(points) for cost in costs)
 
 
 def test_a_notebook_shows_the_parameters_and_after_a_fit_its_result():

@@ -69,7 +69,7 @@ def test_classes_in_words_and_by_the_text_of_their_value():
 
 def test_what_several_classes_do_not_have():
     X, y, group = three_classes()
-    with pytest.raises(ValueError, match=r"threshold=.*the class with the largest probability; leave threshold=0.5"):
+    with pytest.raises(ValueError, match=r"threshold=.*the class with the largest probability: leave threshold=0.5"):
         ConstrainedClassifier(threshold=0.4).fit(X, y)
     with pytest.raises(ValueError, match=r"pos_label='top' .*two classes, .* 3"):
         ConstrainedClassifier(pos_label="top").fit(X, y, sensitive_features=group)

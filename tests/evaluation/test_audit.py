@@ -240,6 +240,21 @@ def test_a_measure_prints_its_value_and_interval():
     assert str(found) == f"disparate_impact (g): {found.value:.3f} [{found.lower:.3f}, {found.upper:.3f}]"
 
 
+def test_the_picture_of_a_ranking_has_rates_and_ratios_at_every_number_of_the_selected():
+    rng = np.random.default_rng(0)
+    score, group = rng.normal(size=50), np.array(["a", "b"] * 25)
+    axes = audit(None, None, {"g": group}, score=score).plot_ranking("g")
+    first, second, ratio = axes.lines
+    best = np.argsort(-score)
+    for k, a, b, least in zip(first.get_xdata(), first.get_ydata(), second.get_ydata(), ratio.get_ydata(), strict=True):
+        chosen = group[best[: round(k)]]
+        shares = [(chosen == each).sum() / 25 for each in ("a", "b")]
+        assert [a, b] == pytest.approx(shares)
+        assert least == pytest.approx(min(shares) / max(shares))
+    with pytest.raises(ValueError, match="needs the scores"):
+        audit([0, 1] * 25, [0, 1] * 25, {"g": group}).plot_ranking()
+
+
 def test_the_picture_has_each_rate_with_its_interval():
     y, decision, group, _ = _data()
     found = audit(y, decision, {"g": group})

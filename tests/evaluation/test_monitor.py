@@ -284,7 +284,6 @@ def test_what_cannot_be_monitored_is_refused_in_a_sentence(limit, words):
 @pytest.mark.parametrize(
     ("batch", "words"),
     [
-        ({"prediction": [1, 0], "sensitive_features": ["a", "b"], "sample_weight": [1, 2]}, "sample_weight="),
         ({"prediction": [1, 2], "sensitive_features": ["a", "b"]}, "contains 2"),
         ({"prediction": [1, None], "sensitive_features": ["a", "b"]}, "row 2"),
         ({"prediction": [1, 0], "sensitive_features": ["a"]}, "2 rows"),

@@ -177,7 +177,7 @@ def test_printed_accuracies(name, bound):
     def near(accuracy=0.0, ratio=0.0):
         def numbers(run):
             scenario = next(n for n, m in SCENARIOS.items() if m == tuple(measure for measure, _ in run.limits))
-            return PRINTED.limits[str(bound)]["dutch"][scenario].accuracy / 100 + accuracy, bound + ratio
+            return PRINTED["limits"][str(bound)]["dutch"][scenario][0] / 100 + accuracy, bound + ratio
 
         return numbers
 

@@ -1,17 +1,20 @@
-"""Run a study from a command, with progress, and print its tables."""
+"""Run a study from a command, in one process or in several, with progress, and print its tables."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from fairbound._errors import together
+from fairbound._errors import need_torch, together
 from fairbound._text_tables import TextTable
 from fairbound._words import number
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
@@ -115,6 +118,36 @@ SLOW_STEP = 1.0
 """Steps that take at least this many seconds are shown with their time."""
 
 
+TIME_OUT = timedelta(minutes=30)
+"""If another process does not answer for this time, a run ends."""
+
+
+@contextmanager
+def shared_run() -> Iterator[Processes | None]:
+    """Join the processes that a launcher such as torchrun has started, and yield them; None without a launcher."""
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(os.environ):
+        yield None
+        return
+    need_torch("Several processes need")
+    import torch
+    import torch.distributed as dist
+
+    from fairbound.training import Processes
+
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=TIME_OUT)
+    try:
+        yield Processes.present()
+    finally:
+        dist.destroy_process_group()
+
+
+def own_output(processes: Processes | None, out: Path, output: Output, scratch: ExitStack) -> tuple[Path, Output]:
+    """Return the folder and the output of this process; all but the first write to a temporary folder, silently."""
+    if processes is None or not processes.rank:
+        return out, output
+    return Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "out", Output(False, True)
+
+
 Limits = tuple[Sequence[Any], Sequence[float] | None]
 """The limits of a run, and the bounds of the first one."""
 
@@ -136,7 +169,6 @@ def write_study(
     from fairbound._errors import render
     from fairbound._json import plain
     from fairbound.cli.inputs import load_parts, parse_memory
-    from fairbound.cli.launching import own_output, shared_run
 
     with ExitStack() as scratch:
         processes = scratch.enter_context(shared_run())

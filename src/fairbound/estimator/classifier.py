@@ -19,7 +19,6 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import together
@@ -332,20 +331,6 @@ class ConstrainedClassifier(ClassifierMixin, FittedModel):
             model = clone(self).set_params(constraints=limits, base=self.base)
             models.append(model._adopt(inputs, data, fitting, record))
         return frontier_models([point for point, _, _ in found], models, position)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = self.encoder is not None
-        return tags
-
-    def _repr_mimebundle_(self, **given: Any) -> dict[str, str]:
-        """Return what a notebook shows: the parameters as scikit-learn shows them and, after a fit, its result."""
-        shown: dict[str, str] = super()._repr_mimebundle_(**given)
-        if "text/html" in shown and hasattr(self, "result_"):
-            shown["text/html"] += self.result_._repr_html_()
-        return shown
 
     def predict(self, X: Any, *, base_score: Any = None, select: str | int | None = None) -> NDArray[Any]:
         """Return the decided label of each row; `base_score` replaces the scores of the base.

@@ -22,10 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.estimator.groups import smallest_sample
+from fairbound.estimator.models import on_device
 from fairbound.fairness import Cells, Constraint
-from fairbound.training import L2, LinearModel, LinearTerm
+from fairbound.training import L2, LinearModel, LinearTerm, TrainingProblem, as_regularizers
 
 if TYPE_CHECKING:
+    from fairbound.estimator.parameters import Parameters
     from fairbound.estimator.scores import BaseScores
 
 
@@ -195,3 +197,29 @@ def penalties(
     if not weight:
         return [*base.held]
     return [L2(weight, correction_weights(model, n_inputs - base.n_others)), *base.held]
+
+
+def pose(
+    params: Parameters,
+    model: Any,
+    constraints: Sequence[Constraint],
+    cells: Cells,
+    base: BaseScores | None,
+    n_inputs: int,
+    *,
+    loss: Any = None,
+    **options: Any,
+) -> TrainingProblem:
+    """Return the problem of training a model under limits, with its penalties; `loss` replaces the stated function."""
+    stated = params.loss
+    return TrainingProblem(
+        on_device(model, params.training.device),
+        stated.function if loss is None else loss,
+        constraints,
+        cells,
+        regularizers=[
+            *penalties(stated.l2, model, n_inputs, base, constraints, cells),
+            *as_regularizers(stated.regularizers),
+        ],
+        **options,
+    )

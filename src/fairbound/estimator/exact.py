@@ -52,6 +52,7 @@ class ExactLinear:
 
     def __call__(self, x: Any) -> Floats:
         """Return x wᵀ + bias."""
+        x = np.asarray(x) if isinstance(x, np.ndarray) else x  # slices of a mapped array are slow
         blocks = [self._block(x[start : start + AT_ONCE]) for start in range(0, x.shape[0], AT_ONCE)]
         return np.concatenate(blocks) if blocks else np.zeros((0, self.n_outputs))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._model_settings import Groups
@@ -30,6 +31,7 @@ class FittedModel(NamedParameters):
     """An estimator that is fitted under limits: a classifier or a regressor."""
 
     groups: Any
+    encoder: Any
     encoder_: Any
     model_: Any
     result_: Any
@@ -38,6 +40,20 @@ class FittedModel(NamedParameters):
     n_features_in_: int
     by_name_: bool
     _scores: Any
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.encoder is not None
+        return tags
+
+    def _repr_mimebundle_(self, **given: Any) -> dict[str, str]:
+        """Return what a notebook shows: the parameters as scikit-learn shows them and, after a fit, its result."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**given)
+        if "text/html" in shown and hasattr(self, "result_"):
+            shown["text/html"] += self.result_._repr_html_()
+        return shown
 
     @property
     def _n_labels(self) -> int:

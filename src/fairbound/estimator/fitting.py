@@ -24,21 +24,20 @@ from fairbound._sharing import gathered
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.correction import penalties
+from fairbound.estimator.correction import pose
 from fairbound.estimator.forms import choose_form
 from fairbound.estimator.further_limits import floors_in_words, floors_of, lifted_rate, quota_in_words, quota_of
-from fairbound.estimator.messages import FitFacts, count_rows, erased_classes, has_run_out
+from fairbound.estimator.messages import FitFacts, erased_classes, has_run_out
 from fairbound.estimator.models import (
     copied_model,
     first_model,
     logits,
     model_inputs,
     new_generator,
-    on_device,
     try_model,
     use_double,
 )
-from fairbound.estimator.monotone import as_weights, check_slope, signs_asked
+from fairbound.estimator.monotone import check_slope, keep_signs
 from fairbound.estimator.objectives import Objective, Stakes
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, class_weights, one_callback, stated_probability
 from fairbound.estimator.reached import group_results, limit_results
@@ -59,7 +58,6 @@ from fairbound.training import (
     TrainingProblem,
     TrainingResult,
     as_model,
-    as_regularizers,
     choose_status,
     fit,
     frontier,
@@ -139,9 +137,7 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
-        signs = signs_asked(params, cells.n_labels, self.encoder, data.inputs) if self.base is None else self.base.signs
-        if signs:
-            self.model.keep_signs(as_weights(signs, self.n_inputs, self.base))
+        keep_signs(self.model, params, cells.n_labels, self.base, self.encoder, data.inputs)
         self.Z = model_inputs(self.model, self.Z)
         self.rows: dict[str, Any] = {"X": self.Z, "loss_weights": self.loss_weights}
         if processes is not None:
@@ -175,19 +171,8 @@ class Fitting:
 
     def _pose(self, constraints: tuple[Constraint, ...]) -> TrainingProblem:
         """Return the problem of training the model under these limits."""
-        params = self.params
-        return TrainingProblem(
-            on_device(self.model, params.training.device),
-            params.loss.function,
-            constraints,
-            self.cells,
-            regularizers=[
-                *penalties(params.loss.l2, self.model, self.n_inputs, self.base, constraints, self.cells),
-                *as_regularizers(params.loss.regularizers),
-            ],
-            threshold=self.threshold,
-            passes=self.passes,
-        )
+        given = self.params, self.model, constraints, self.cells, self.base, self.n_inputs
+        return pose(*given, threshold=self.threshold, passes=self.passes)
 
     def _add_floors(self) -> None:
         """With `no_group_worse`: train without limits, make that model's rates lower limits, and start from it."""
@@ -391,9 +376,7 @@ class Fitting:
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
         cells = self.cells
-        decided, labelled = (
-            cells.total(count_rows(cells.of_rows(each), cells.n_labels)) for each in (self.decisions(), cells.labels)
-        )
+        decided, labelled = cells.rows_by_class(self.decisions()), cells.rows_by_class(cells.labels)
         free = None if result.free is None else result.free.counts
         return FitFacts(
             constraints=self.constraints,

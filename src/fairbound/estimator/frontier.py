@@ -44,6 +44,12 @@ class FrontierModel:
         return self.classifier.result_
 
     @property
+    def value(self) -> float:
+        """What the objective is about: the accuracy, or a value such as the cost."""
+        reached = self.result.reached
+        return self.result.accuracy if reached is None else float(reached.value)
+
+    @property
     def limit(self) -> LimitResult:
         """The limit that the bound is for, with the value that it reaches."""
         return self.result.limits[self.position]
@@ -64,6 +70,7 @@ class FrontierModels(tuple[FrontierModel, ...], Page):
                     "kept": each.result.kept,
                     "accuracy": each.result.accuracy,
                     "gain": each.result.gain,
+                    "objective": each.value,
                     "loss_price": each.loss_price,
                     "accuracy_price": each.accuracy_price,
                 }
@@ -72,13 +79,14 @@ class FrontierModels(tuple[FrontierModel, ...], Page):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the accuracy over the value that the limited measure reaches, with matplotlib; return the axes."""
+        """Draw accuracy, or the stated objective, over the limited measure, with matplotlib; return the axes."""
         axes = axes_of_plot() if ax is None else ax
-        axes.plot([each.limit.reached for each in self], [each.result.accuracy for each in self], marker="o")
+        axes.plot([each.limit.reached for each in self], [each.value for each in self], marker="o")
         for each in self:
-            where = each.limit.reached, each.result.accuracy
+            where = each.limit.reached, each.value
             axes.annotate(f"{each.bound:g}", where, textcoords="offset points", xytext=(4, 4))
-        axes.set(xlabel=self.measure, ylabel="accuracy on training rows")
+        shown = "accuracy" if self[0].result.reached is None else self[0].result.reached.name
+        axes.set(xlabel=self.measure, ylabel=f"{shown} on training rows")
         return axes
 
     @property
@@ -95,10 +103,12 @@ class FrontierModels(tuple[FrontierModel, ...], Page):
                 f"{each.result.accuracy:.2%}",
                 f"{100 * each.result.gain:+.2f}",
                 "-" if each.accuracy_price is None else f"{each.accuracy_price:.2f}",
+                *([] if each.result.reached is None else [number(each.result.reached.value, 4)]),
             )
             for each in self
         )
-        header = ("bound", "reached", "kept", "accuracy", "gain", "points for the next 0.01")
+        objective = () if self[0].result.reached is None else (self[0].result.reached.name,)  # such as a cost
+        header = ("bound", "reached", "kept", "accuracy", "gain", "points for the next 0.01", *objective)
         note = "Training rows. Gain: points of accuracy over the best constant prediction."
         return f"{self.measure}: {len(self)} bounds", [TextTable("Frontier", header, tuple(rows))], [note]
 

@@ -284,7 +284,7 @@ class Inputs:
         if not self._is_table:
             part = self.native[rows]
         else:
-            frame = self._frame()
+            frame = self._frame
             part = (frame[rows] if isinstance(rows, slice) else frame[np.asarray(rows).tolist()]).to_native()
         if isinstance(rows, slice):
             chosen = range(self.n_rows)[rows]
@@ -311,7 +311,7 @@ class Inputs:
         kept = list(positions)
         if kept == list(range(self.n_columns)):
             return self
-        part = self.native[:, kept] if not self._is_table else self._frame()[:, kept].to_native()
+        part = self.native[:, kept] if not self._is_table else self._frame[:, kept].to_native()
         names = tuple(self.names[position] for position in kept) if self.names else None
         return Inputs(part, names, self.n_rows, len(kept), folder=self.folder)
 
@@ -319,11 +319,12 @@ class Inputs:
     def _is_table(self) -> bool:
         return not (isinstance(self.native, np.ndarray) or self.is_sparse)
 
+    @cached_property
     def _frame(self) -> nw.DataFrame[Any]:
         return nw.from_native(self.native, eager_only=True)
 
     def _column(self, position: int) -> nw.Series[Any]:
-        return self._frame()[:, position]
+        return self._frame[:, position]
 
     def _parsed(self, position: int) -> Floats:
         """Return numbers from a column of another type: objects, categories of numbers, or text.

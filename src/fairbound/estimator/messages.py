@@ -215,13 +215,6 @@ def erased_classes(
     return tuple(np.flatnonzero((share < least) & (share_before >= least)).tolist())
 
 
-def count_rows(
-    classes: NDArray[np.int64], n_classes: int, counts: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """Return how many rows have each class; an entry may stand for several rows."""
-    return np.bincount(classes, counts, n_classes).astype(np.int64)
-
-
 def has_run_out(history: Sequence[dict[str, Any]], effort: Effort | None) -> bool:
     """Return whether a solve used all iterations that the user's `effort` allows."""
     return effort is not None and any(row.get("iteration", 0) >= effort.iterations for row in history)

@@ -6,7 +6,7 @@ Outputs for new rows are reproducible: they do not depend on the other rows, nor
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,11 @@ from fairbound.estimator.exact import ExactLinear
 from fairbound.estimator.feature_names import check_names
 from fairbound.estimator.inputs import Inputs, dense
 from fairbound.estimator.parameters import Parameters
-from fairbound.estimator.rows import Data
 from fairbound.fairness import as_logits
 from fairbound.training import LinearModel, TrainingProblem, as_model
+
+if TYPE_CHECKING:
+    from fairbound.estimator.rows import Data
 
 DOUBLE_UP_TO = 5e6
 """Rows times parameters up to which training runs in double precision."""

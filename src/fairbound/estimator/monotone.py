@@ -2,8 +2,8 @@
 
     logit(x) = v · s(x) + h(x)          v ≥ 0, and h is linear with weights of the same signs as s
 
-The weights that are bounded by zero are those of `LinearModel.keep_signs`.  If h is a network, it gets 0 in place of
-these columns, so that no rounding depends on them either.
+The weights that are bounded by zero are those of `LinearModel.keep_signs`.  If h is a network, or the base was given, h
+gets 0 in place of these columns, so that no rounding depends on them either.
 """
 
 from __future__ import annotations
@@ -88,18 +88,20 @@ def _constraints(estimator: Any) -> dict[Any, int]:
     return {column: int(sign) for column, sign in of_columns if sign}
 
 
-def as_weights(signs: Mapping[int, int], n_inputs: int, base: Any) -> NDArray[np.float64]:
-    """Return the signs of the weights of a linear model; over a base, its score comes last."""
-    found = np.zeros(n_inputs)
-    found[list(signs)] = list(signs.values())
-    if base is not None:
-        found *= -1.0 if base.flipped else 1.0
-        found[-1] = 1.0
-    return found
+def keep_signs(model: Any, params: Parameters, n_labels: int, base: Any, encoder: Any, inputs: Inputs) -> None:
+    """Bound the weights of monotone columns of a linear model by zero; over a base, its score comes last."""
+    signs = signs_asked(params, n_labels, encoder, inputs) if base is None else base.signs
+    if signs:
+        weights = np.zeros(model.n_inputs)
+        weights[list(signs)] = list(signs.values())
+        if base is not None:
+            weights *= -1.0 if base.flipped else 1.0
+            weights[-1] = 1.0
+        model.keep_signs(weights)
 
 
 def check_slope(model: Any, places: NDArray[np.intp]) -> None:
-    """Raise an error if a network falls with the score of a base that is monotone in columns at these places."""
+    """Raise an error if the model falls with the score of a base that is monotone in the columns at these places."""
     if len(places) and score_slope(model) < 0.0:
         raise InputError(
             "Under these limits the best correction falls with the score of the base, against its constraints.",

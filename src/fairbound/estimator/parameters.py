@@ -157,7 +157,7 @@ def class_weights(stated: Any, cells: Cells) -> NDArray[np.float64]:
         _check_class_weights(stated, classes)
         return np.array([float(stated.get(each, 1.0)) for each in classes])
     # "balanced", as in scikit-learn.
-    rows = cells.total(np.bincount(cells.of_rows(np.asarray(cells.labels)), minlength=len(classes)))
+    rows = cells.rows_by_class(cells.labels)
     found: NDArray[np.float64] = rows.sum() / (len(classes) * rows)
     return found
 

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.correction import penalties
+from fairbound.estimator.correction import pose
 from fairbound.estimator.cross_fitting import cross_fit
 from fairbound.estimator.messages import FitFacts, has_run_out
 from fairbound.estimator.models import (
@@ -24,10 +24,10 @@ from fairbound.estimator.models import (
     logits,
     model_inputs,
     new_generator,
-    on_device,
     try_model,
     use_double,
 )
+from fairbound.estimator.monotone import check_slope, keep_signs
 from fairbound.estimator.objectives import Reached
 from fairbound.estimator.parameters import Parameters, ProgressPrinter, one_callback, stated_probability
 from fairbound.estimator.reached import GroupResult, LimitResult
@@ -36,7 +36,6 @@ from fairbound.estimator.rows import Data
 from fairbound.estimator.scores import BaseScores
 from fairbound.estimator.small_groups import settle_small_groups
 from fairbound.estimator.unseen import ScoresOutlook, exact_losses
-from fairbound.evaluation import Forecast, MarginResult
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, regression_loss, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import (
@@ -45,7 +44,6 @@ from fairbound.training import (
     TrainingProblem,
     TrainingResult,
     as_model,
-    as_regularizers,
     fit,
     loss_price,
 )
@@ -101,7 +99,7 @@ class RegressionFitting:
         self.base: BaseScores | None = None
         if params.base.classifier is not None:
             scores, fitted, _ = cross_fit(params, data, cells, self.encoder, seed, stacklevel=4)
-            self.base = BaseScores(scores, fitted, flipped=False)
+            self.base = BaseScores(scores, fitted, flipped=False).monotone_as_base(params, self.encoder, data.inputs)
             Z = self.base.join(Z)
             self.input_names = self.base.names(self.input_names, (ONLY, ONLY))
         if cells.division is not None:
@@ -121,6 +119,7 @@ class RegressionFitting:
             generator=self.generator,
             n_scores=0 if self.base is None else 1,
         )
+        keep_signs(self.model, params, 1, self.base, self.encoder, data.inputs)
         self.Z = model_inputs(self.model, Z)
         try_model(self.model, self.Z)
         self.start = as_model(self.model).current()
@@ -131,19 +130,9 @@ class RegressionFitting:
             self.constraints = tuple(limit.at_quantiles(predicted) for limit in self.constraints)
 
     def _pose(self, constraints: Sequence[Constraint]) -> TrainingProblem:
-        params = self.params
         limits = [self.unit.standard(each) for each in constraints]
-        return TrainingProblem(
-            on_device(self.model, params.training.device),
-            self.loss,
-            limits,
-            self.cells,
-            regularizers=[
-                *penalties(params.loss.l2, self.model, self.Z.shape[1], self.base, limits, self.cells),
-                *as_regularizers(params.loss.regularizers),
-            ],
-            passes=Passes(),
-        )
+        given = self.params, self.model, limits, self.cells, self.base, self.Z.shape[1]
+        return pose(*given, loss=self.loss, passes=Passes())
 
     def _fit(self, problem: TrainingProblem, callback: Any = None) -> TrainingResult:
         result = fit(
@@ -157,6 +146,8 @@ class RegressionFitting:
             callback=callback,
         )
         use_double(self.model)
+        if self.base is not None:
+            check_slope(self.model, self.base.monotone)
         return result
 
     def run(self) -> FitResult:
@@ -173,30 +164,19 @@ class RegressionFitting:
         progress.close()
         record, facts = self._record(problem, result)
         forecast = outlook.forecast(result) if params.training.forecast else None
-        record = replace(record, forecast=self._in_unit(forecast), margin=self._margin_in_unit(outlook.margin))
+        record = replace(record, forecast=self._in_unit(forecast), margin=self._in_unit(outlook.margin))
         facts.warn(record, stacklevel=4)
         return record
 
-    def _in_unit(self, found: Forecast | None) -> Forecast | None:
-        """Return a forecast in the unit of y."""
+    def _in_unit(self, found: Any) -> Any:
+        """Return a forecast, or a margin, in the unit of y."""
         if found is None:
             return None
-        limits = []
-        for each, limit in zip(found.limits, [one for one in self.constraints if one.bound is not None], strict=False):
-            unit = self.unit.of(limit)
-            scaled = {name: unit * getattr(each, name) for name in ("expected", "lower", "upper")}
-            limits.append(replace(each, limit=str(limit), **scaled))
-        return replace(found, limits=tuple(limits))
-
-    def _margin_in_unit(self, found: MarginResult | None) -> MarginResult | None:
-        if found is None:
-            return None
-        known = {str(self.unit.standard(limit)): limit for limit in self.constraints}
-        limits = []
+        known, limits = {str(self.unit.standard(limit)): limit for limit in self.constraints}, []
         for each in found.limits:
-            limit = known[each.limit]
-            unit = self.unit.of(limit)
-            limits.append(replace(each, limit=str(limit), least=unit * each.least, most=unit * each.most))
+            limit, names = known[each.limit], {"expected", "lower", "upper", "least", "most"} & set(vars(each))
+            scaled = {name: self.unit.of(limit) * getattr(each, name) for name in names}
+            limits.append(replace(each, limit=str(limit), **scaled))
         return replace(found, limits=tuple(limits))
 
     def _record(self, problem: TrainingProblem, result: TrainingResult) -> tuple[FitResult, FitFacts]:

@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags
 
 from fairbound._errors import InputError
 from fairbound._model_settings import Base, Callback, Groups, Loss, Margin, Training
@@ -167,10 +166,3 @@ class ConstrainedRegressor(RegressorMixin, FittedModel):
     def intercept_(self) -> float:
         """The prediction if every encoded column is 0."""
         return self.unit_.centre + self.unit_.scale * float(self._linear()[1][0])
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = self.encoder is not None
-        return tags

@@ -51,20 +51,10 @@ class Data:
     def take(self, rows: NDArray[np.intp]) -> Data:
         """Return some of the rows."""
         groups = None if self.groups is None else {name: values[rows] for name, values in self.groups.items()}
-        return Data(
-            self.inputs.take(rows),
-            self.y[rows],
-            groups,
-            self.loss_weights[rows],
-            self.cell_weights[rows],
-            self.group_columns,
-            self.left_columns,
-            self.base_weights[rows],
-            self.positions[rows],
-            None if self.base_score is None else self.base_score[rows],
-            None if self.gains is None else self.gains[rows],
-            self.first,
-        )
+        columns = "y", "loss_weights", "cell_weights", "base_weights", "positions", "base_score", "gains"
+        given = {name: getattr(self, name) for name in columns}
+        taken: dict[str, Any] = {name: None if values is None else values[rows] for name, values in given.items()}
+        return replace(self, inputs=self.inputs.take(rows), groups=groups, **taken)
 
     def divide(self, division: Division) -> Data:
         """Return the entries of rows that are divided among groups, each with its share of the weights."""
@@ -99,18 +89,10 @@ class Data:
         """Return the rows of all processes, for what needs them in one."""
         if processes is None:
             return self
-        weights = (self.base_weights, self.loss_weights, self.cell_weights)
-        y, base, loss, limits = (joined(each, processes) for each in (self.y, *weights))
-        return replace(
-            self,
-            inputs=self.inputs.joined(processes),
-            y=y,
-            groups=None,
-            base_weights=base,
-            loss_weights=loss,
-            cell_weights=limits,
-            positions=joined(self.first + self.positions, processes),
-        )
+        columns = "y", "base_weights", "loss_weights", "cell_weights"
+        own: dict[str, Any] = {name: joined(getattr(self, name), processes) for name in columns}
+        places = joined(self.first + self.positions, processes)
+        return replace(self, inputs=self.inputs.joined(processes), groups=None, positions=places, **own)
 
 
 def read_data(

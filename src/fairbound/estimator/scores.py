@@ -55,7 +55,7 @@ class BaseScores:
     given : bool
         Whether the base existed before the fit: a fitted base, or the scores of an external model.
     monotone : array of int
-        Positions of the encoded columns that a network does not see, because the base is monotone in them.
+        Positions of the encoded columns that the correction does not see, because the base is monotone in them.
     signs : dict of int to 1 or -1
         The signs that weights of a linear correction keep, because the base is monotone in these encoded columns.
     held : tuple of LinearTerm
@@ -79,6 +79,14 @@ class BaseScores:
         if self.training.shape[1] > 1:
             return self.training
         return self.training[:, 0] * (-1.0 if self.flipped else 1.0)
+
+    def monotone_as_base(self, params: Parameters, encoder: Any, inputs: Inputs) -> BaseScores:
+        """Return a copy that knows in which columns the base is monotone."""
+        signs = signs_of_base(params, self.fitted, encoder, inputs)
+        if is_linear(params.module, params.hidden) and not self.given:
+            return replace(self, signs=signs)
+        # A network has no such weights, and those over a given base begin at the bound, where a fit gets stuck.
+        return replace(self, monotone=np.array([*signs], dtype=np.intp))
 
     def result(self, counted: Assessment, changed: float, moved: Any) -> BaseResult:
         """Return the record of the base, from the assessment of its own decisions."""
@@ -229,9 +237,7 @@ def fit_scores(
         data, cells = data.joined(processes), cells.joined()
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1, processes)
         found = BaseScores(training, fitted, flipped, given=is_prefit(params))
-    signs = signs_of_base(params, found.fitted, encoder, data.inputs)
-    linear = is_linear(params.module, params.hidden)
-    found = replace(found, signs=signs) if linear else replace(found, monotone=np.array([*signs], dtype=np.intp))
+    found = found.monotone_as_base(params, encoder, data.inputs)
     if not estimated:
         return replace(found, training=found.training[own])
     if work is None or not work.probabilities or divided:

@@ -17,7 +17,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
+from fairbound._mapped import map_rows
 from fairbound._sharing import gathered, joined, rows_before
 from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution, with_reserve
@@ -77,13 +79,20 @@ def rate_distribution(
         Whether the model decides alike for every row that there may be.
     """
     judged = decisions if left_out is None or constant else left_out
-    rates = system.rates_of(decisions)
-    spread = system.rate_spread(judged, added=0.0 if constant else 0.5)
-    shift = TOLD * (system.rates_of(judged) - rates)
+    cells = system.cells
+    counts = cells.decided(decisions)
+    rates, spread = system.decided_rates(counts), system.rate_spread(judged, added=0.0 if constant else 0.5)
+    shift = np.zeros_like(rates)
     if judged is not decisions:
-        parts = [system.rates_of(np.where(out, judged, decisions)) - rates for out in outs]
-        spread = spread + FOLDS * np.cov(parts, rowvar=False)
-    accuracy = system.cells.share(judged == system.cells.labels)
+        changed = np.flatnonzero(judged != decisions)  # few: other rows change no count
+
+        def change(rows: NDArray[np.intp]) -> NDArray[np.float64]:
+            part = cells.take(rows)
+            return system.decided_rates(counts + part.decided(judged[rows]) - part.decided(decisions[rows])) - rates
+
+        parts = [change(changed[out[changed]]) for out in outs]
+        shift, spread = TOLD * change(changed), spread + FOLDS * np.cov(parts, rowvar=False)
+    accuracy = cells.share(judged == cells.labels)
     return RateDistribution(system, rates, shift, spread, asked, accuracy)
 
 
@@ -93,12 +102,12 @@ def is_constant(problem: TrainingProblem, model: Any, Z: NDArray[np.float64], de
     Its logits must be further from any other decision than they are from each other.
     """
     processes = problem.cells.processes
-    found = logits(model, Z, problem.cells.n_labels)
-    ends = gathered((found.min(axis=0), found.max(axis=0), np.unique(decisions)), processes)
-    decided = np.unique(np.concatenate([each for _, _, each in ends]))
+    decided = np.unique(np.concatenate(gathered(np.unique(decisions), processes)))
     if len(decided) > 1:
         return False
-    width = float((np.max([each for _, each, _ in ends], axis=0) - np.min([each for each, _, _ in ends], axis=0)).max())
+    found = logits(model, Z, problem.cells.n_labels)
+    low, high = zip(*gathered((found.min(axis=0), found.max(axis=0)), processes), strict=True)
+    width = float((np.max(high, axis=0) - np.min(low, axis=0)).max())
     towards = np.ones((1, 1)) if found.shape[1] == 1 else -2.0 * np.eye(found.shape[1])[decided]
     moved = (found + width * towards, found - width * towards)
     same = all(bool((decide(each, problem.threshold) == decisions).all()) for each in moved)
@@ -197,7 +206,8 @@ class Outlook:
             if near is not None and near.free_parameters is not None:
                 trial.assign(near.free_parameters)
                 own["neighbour"] = near.parameters
-            yield out, FitSeries(trial, self.Z[inside], **own, **self.options)
+            Z = self.Z[inside] if issparse(self.Z) else map_rows(self.Z, np.flatnonzero(inside))
+            yield out, FitSeries(trial, Z, **own, **self.options)
 
     def decide(self, problem: TrainingProblem, out: NDArray[np.bool_]) -> Decisions:
         """Return the decisions of the model of a fold about the rows that it leaves out."""

@@ -12,7 +12,7 @@ from fairbound._json import as_json
 from fairbound._text_tables import Page, TextTable, data_frame
 from fairbound._words import lookup
 from fairbound.evaluation.audit_page import audit_notes, audit_page
-from fairbound.evaluation.audit_plot import plot_rate
+from fairbound.evaluation.audit_plot import plot_ranking, plot_rate
 from fairbound.evaluation.audit_records import GroupAudit, MeasureAudit, Undefined, find_group
 from fairbound.evaluation.ll144 import LL144Tables, RateKind, ll144_tables
 from fairbound.evaluation.score_records import ScoreAudit
@@ -181,6 +181,13 @@ class Audit(Page):
     def plot(self, rate: str = "selection_rate", *, label: Hashable | None = None, ax: Any = None) -> Any:
         """Draw a rate of every group with its interval, with matplotlib; return the axes."""
         return plot_rate(self.groups, rate, label, ax)
+
+    def plot_ranking(self, grouping: str | None = None, *, ax: Any = None) -> Any:
+        """Draw selection rates and their smallest ratio at every number of the selected; needs `score=`."""
+        if self.scores is None:
+            raise ValueError("plot_ranking() needs the scores of the rows: give audit(..., score=).")
+        curves = [each for each in self.scores.curves if grouping in (None, each.grouping)]
+        return plot_ranking(curves[0], self.rows, ax)
 
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
         return audit_page(self)

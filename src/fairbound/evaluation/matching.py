@@ -96,14 +96,14 @@ def match_positive(
 
 
 def read_decisions(
-    prediction: Any, positive_decision: Hashable | None = None, *, name: str = argument("prediction")
+    prediction: Any, positive_decision: Hashable | None = None
 ) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
     """Read decisions without labels: return the index of each decision, and the distinct decisions in order.
 
     If there are two, the second one selects.  It is `positive_decision`, or 1 of 0 and 1, or the usual one of a pair
     such as "no" and "yes"; one of the pair may be absent.  More than two decisions are kept as they are.
     """
-    decisions = _Decisions(prediction, np.shape(exact_array(prediction))[0], (), ("y", name))
+    decisions = _Decisions(prediction, np.shape(exact_array(prediction))[0], (), ("y", argument("prediction")))
     distinct = by_kind({canonical(value) for value in decisions.distinct})
     if positive_decision is not None:
         selected, positive = decisions.are(positive_decision), canonical(positive_decision)

@@ -143,7 +143,6 @@ class Monitor(Page):
         sensitive_features: Any,
         y: Any = None,
         *,
-        sample_weight: Any = None,
         name: str | None = None,
         digest: str | None = None,
     ) -> None:
@@ -157,18 +156,11 @@ class Monitor(Page):
         sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
         y : sequence of n labels, optional
             Needed by limits that compare decisions with labels.
-        sample_weight : None
-            Weighted rows are refused: each row must count once.
         name : str, optional
             A name of the batch.  A name that was counted already raises an error.
         digest : str, optional
             A digest of the batch's content, which recognises the batch under another name.
         """
-        if sample_weight is not None:
-            raise InputError(
-                "A monitor counts each row once, so {sample_weight=} cannot be used.",
-                "Give the rows without weights; to count a row k times, repeat it.",
-            )
         if name is not None and self.has_counted(name, digest):
             raise ValueError(f"The batch {name!r} was counted already; give each batch once.")
         chosen = self.pos_label if self.positive_decision is None else self.positive_decision

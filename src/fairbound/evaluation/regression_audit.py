@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fairbound._json import plain
-from fairbound._text_tables import TextTable, page_as_text
+from fairbound._text_tables import Page, TextTable
 from fairbound._words import as_text, count, number
 from fairbound.evaluation.intervals import Share, check_confidence
 from fairbound.fairness import (
@@ -62,7 +62,7 @@ class AuditedLimit:
 
 
 @dataclass(frozen=True)
-class RegressionAudit:
+class RegressionAudit(Page):
     """The audit of a regression; print it, or take it as a dictionary.
 
     Attributes
@@ -95,7 +95,7 @@ class RegressionAudit:
         """Return plain values for JSON."""
         return plain(self)
 
-    def __str__(self) -> str:
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
         groups = tuple(
             (
                 f"{each.grouping}: {as_text(each.group)}",
@@ -115,7 +115,7 @@ class RegressionAudit:
             f"{name}: means differ by {value:.3f} standard deviations." for name, value in self.standardized.items()
         ]
         notes += [] if self.exact else ["Intervals of means are approximate; state the range= of y to make them exact."]
-        return page_as_text(f"{count(self.rows)} rows, confidence {self.confidence:g}", tables, notes)
+        return f"{count(self.rows)} rows, confidence {self.confidence:g}", tables, notes
 
 
 def audit_regression(

@@ -102,11 +102,11 @@ class ThresholdCurves:
             raise ValueError(f"threshold={threshold!r} is above every score: nobody would be selected.")
         return {name: float(values[place]) for name, values in self.measures.items()}
 
-    def thinned(self, most: int = MOST_THRESHOLDS) -> ThresholdCurves:
-        """Return the curves at no more than `most` thresholds, including the first and the last."""
-        if len(self.thresholds) <= most:
+    def thinned(self) -> ThresholdCurves:
+        """Return the curves at no more than `MOST_THRESHOLDS` thresholds, including the first and the last."""
+        if len(self.thresholds) <= MOST_THRESHOLDS:
             return self
-        kept = np.unique(np.linspace(0, len(self.thresholds) - 1, most).round().astype(int))
+        kept = np.unique(np.linspace(0, len(self.thresholds) - 1, MOST_THRESHOLDS).round().astype(int))
         rates, measures = (
             {name: values[kept] for name, values in each.items()} for each in (self.rates, self.measures)
         )

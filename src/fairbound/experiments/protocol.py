@@ -16,9 +16,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.resources import files
-from typing import Literal, NamedTuple
-
-import msgspec
+from typing import Any, Literal
 
 SolverName = Literal["paper", "fast"]
 PartName = Literal["train", "test"]
@@ -71,49 +69,17 @@ SEARCH_FITS = 12
 """Bisection over seven decades leaves a factor of 1.004 after twelve fits.  More fits would not help a search."""
 
 
-class PrintedRow(NamedTuple):
-    """A row of Table 2 or 4: percent, and violations by surrogate (c) and by decisions (c̄).
+PRINTED: dict[str, Any] = json.loads(files("fairbound.experiments").joinpath("printed.json").read_bytes())
+"""The numbers of the paper.
 
-    The columns "male" and "female" mean White and non-White for Law.
-    """
-
-    accuracy: float
-    male: float
-    female: float
-    surrogate_di: float
-    surrogate_ei: float
-    exact_di: float
-    exact_ei: float
-
-
-class PrintedCost(NamedTuple):
-    """A row of Table 3: mean minutes per run, largest megabytes, total core-hours of the eight runs."""
-
-    minutes: float
-    megabytes: float
-    hours: float
-
-
-class Printed(msgspec.Struct):
-    """The numbers of the paper.
-
-    Attributes
-    ----------
-    limits : rows of Tables 2 and 4 by ratio, data set and scenario
-    cost : rows of Table 3 by data set, surrogate and approach
-    statistics : Table 1
-    active : the two ratios between which the limit begins to bind, according to the text
-    spread : accuracies of the paper's own program under DI alone, in percent: printed, and the highest of any seed
-    """
-
-    limits: dict[str, dict[str, dict[str, PrintedRow]]]
-    cost: dict[str, dict[str, dict[str, PrintedCost]]]
-    statistics: dict[str, dict[str, int | float]]
-    active: dict[str, tuple[float, float]]
-    spread: dict[str, dict[str, tuple[float, float]]]
-
-
-PRINTED = msgspec.json.decode(files("fairbound.experiments").joinpath("printed.json").read_bytes(), type=Printed)
+limits          rows of Tables 2 and 4 by ratio, data set and scenario, in percent: accuracy, that of men and of women
+                (White and non-White for Law); violations of DI and EI by surrogate (c) and by decisions (c̄)
+cost            rows of Table 3 by data set, surrogate and approach: mean minutes per run, largest megabytes, total
+                core-hours of the eight runs
+statistics      Table 1
+active          the two ratios between which the limit begins to bind, according to the text
+spread          accuracies of the paper's own program under DI alone, in percent: printed, and the highest of any seed
+"""
 
 
 @dataclass(frozen=True)

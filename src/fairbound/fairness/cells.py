@@ -396,6 +396,10 @@ class Cells:
         """Return the classes whose selection is counted: the positive one of two classes, or all of several."""
         return (1,) if self.n_labels == 2 else tuple(range(self.n_labels))
 
+    def rows_by_class(self, classes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of rows of each class, in all processes, from the class of each entry."""
+        return self.total(np.bincount(self.of_rows(classes), minlength=self.n_labels))
+
     @cached_property
     def smallest_weight(self) -> float:
         """Return the least positive weight of a row."""

@@ -22,9 +22,11 @@ from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Me
 
 Positive = Annotated[float, Meta(gt=0)]
 
-_SETTINGS: tuple[Any, ...] = (Confidence, Groups, L2, Loss, SmoothedL1, SquaredMeasure, TableEncoder, Training)
+_OTHERS: tuple[Any, ...] = (
+    *(CategoryColumn, Confidence, Groups, L2, Loss, NumberColumn, SmoothedL1, SquaredMeasure, TableEncoder, Training),
+)
 RECORDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Constraint, *CONSTRAINTS.values(), *SURROGATES.values(), *_SETTINGS)
+    kind.__name__: kind for kind in (Constraint, *CONSTRAINTS.values(), *SURROGATES.values(), *_OTHERS)
 }
 """What the text of a parameter may call."""
 NOT_HERE = "not in the file: "
@@ -112,34 +114,21 @@ class StoredEncoder(Struct, forbid_unknown_fields=True):
 
     params: str
     names: list[str] | None = None
-    columns: list[StoredColumn] | None = None
+    columns: str | None = None
 
     @classmethod
     def of(cls, encoder: TableEncoder) -> StoredEncoder:
         """Return the record of an encoder."""
         names = [str(name) for name in getattr(encoder, "feature_names_in_", [])] or None
-        columns = getattr(encoder, "columns_", None)
-        return cls(written(encoder, "encoder"), names, columns and [StoredColumn.of(column) for column in columns])
+        learnt = written(encoder.columns_, "encoder") if hasattr(encoder, "columns_") else None
+        return cls(written(encoder, "encoder"), names, learnt)
 
     def restored(self) -> TableEncoder:
         """Return the encoder."""
         encoder: TableEncoder = read(self.params)
         if self.columns is not None:
-            both = ((each.number, each.category) for each in self.columns)
-            encoder.columns_ = tuple(column for pair in both for column in pair if column is not None)
-            encoder.n_features_in_ = len(self.columns)
+            encoder.columns_ = read(self.columns)
+            encoder.n_features_in_ = len(encoder.columns_)
         if self.names is not None:
             encoder.feature_names_in_ = np.array(self.names, dtype=object)
         return encoder
-
-
-class StoredColumn(Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """A column of an encoder, of numbers or of categories."""
-
-    number: NumberColumn | None = None
-    category: CategoryColumn | None = None
-
-    @classmethod
-    def of(cls, column: NumberColumn | CategoryColumn) -> StoredColumn:
-        """Return the record of a column."""
-        return cls(number=column) if isinstance(column, NumberColumn) else cls(category=column)

@@ -27,6 +27,7 @@ from scipy.sparse import issparse
 
 from fairbound._journal import digest
 from fairbound._model_settings import Effort
+from fairbound._sharing import gathered
 from fairbound._words import lookup
 from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, solve_qp
 from fairbound.training.archive import Archive, Judge, Objective
@@ -164,7 +165,10 @@ class Continuation:
         """
         problem = self.own(problem)
         free = self._begin(problem, objective, points)
-        if free.kept and not points and not (problem.system.n_rows and free.near_constant):
+        # Under limits a fit aims at costs, if there are any, also where the model of the least loss keeps the limits:
+        # else a stricter limit would have less cost.
+        staked = problem.cells.targets is not None and objective == "accuracy"
+        if free.kept and not points and not (problem.system.n_rows and (staked or free.near_constant)):
             self._use_precision(problem, objective)
             return
         self.w = points[-1] if points else self.w
@@ -370,7 +374,7 @@ class Continuation:
         for chunk in self.rows.chunks(problem.chunk_rows):
             X = (chunk.X.data, chunk.X.indices, chunk.X.indptr) if issparse(chunk.X) else (chunk.X,)
             read.append(digest(*X, chunk.labels, chunk.loss_weights, chunk.cell_weights))
-        everywhere = problem.passes.join(np.frombuffer(digest(*read), np.uint8))
+        everywhere = b"".join(gathered(digest(*read), self.rows.processes))
         return digest(everywhere, problem.passes.others, problem.model.digest(), losses, settings)
 
     def _sample(self, rows: Rows) -> Rows:

@@ -65,10 +65,6 @@ class Passes:
         """Return whether `asked` is true in any process."""
         return asked if self.processes is None else bool(self.processes.sum(np.array([int(asked)]))[0])
 
-    def join(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of the rows of all processes, those of the first process first."""
-        return values if self.processes is None else np.concatenate(self.processes.gather(values))
-
     def remember(
         self, key: Callable[[], bytes], compute: Callable[[], T], restore: Callable[[T], None] | None = None
     ) -> T:

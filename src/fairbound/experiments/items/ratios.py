@@ -169,7 +169,7 @@ def check_scaled(evidence: Evidence) -> Iterator[Check]:
     loose = [ratio for ratio in RATIOS if ratio <= free]
     strict = evidence.binding(RATIOS)
     if loose and strict and evidence.part == "train":
-        low, high = PRINTED.active[dataset]
+        low, high = PRINTED["active"][dataset]
         holds, found = (loose[-1], strict[0]) == (low, high), {"loose": loose[-1], "strict": strict[0]}
         yield check("binds", holds, ELSEWHERE.get(dataset, ""), title=title, free=free, low=low, high=high, **found)
     reached = {point.bound: point.ratio for point in evidence.constrained("covariance")}
@@ -211,8 +211,8 @@ def draw_accuracy(evidence: Evidence) -> Figure:
         if name == "covariance":
             decades(top)
         elif name == "smoothed_step" and evidence.part == "train":
-            printed = [PRINTED.limits[bound][evidence.dataset]["only DI"].accuracy for bound in PRINTED.limits]
-            at = [float(bound) for bound in PRINTED.limits]
+            printed = [PRINTED["limits"][bound][evidence.dataset]["only DI"][0] for bound in PRINTED["limits"]]
+            at = [float(bound) for bound in PRINTED["limits"]]
             top.plot(at, printed, "x", color=INK, markersize=7, label="printed", zorder=5)
     axes[0].set_ylabel("accuracy, %")
     axes[3].set_ylabel("violation (kept: up to 0)")
