@@ -43,15 +43,6 @@ def contents(path):
     return found
 
 
-def test_what_was_added_is_given_back_in_order(tmp_path):
-    journal, found = taken(written(tmp_path / "a.journal"))
-    assert found == CONTENTS
-    assert journal.found
-    assert journal.recall(KEYS[0]) is None
-    journal.remove()
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_killed_run_goes_on_after_its_last_result(tmp_path):
     for count in range(1, 6):
         path = written(tmp_path / str(count), count)
@@ -61,14 +52,6 @@ def test_a_killed_run_goes_on_after_its_last_result(tmp_path):
             journal.add(key, content)
         journal.close()
         assert contents(path) == CONTENTS
-
-
-def test_a_record_of_another_run_is_refused(tmp_path):
-    journal = Journal(written(tmp_path / "a.journal"), FACTS)
-    journal.recall(KEYS[0])
-    with refused("a.journal", "another run", "step 2", "delete the folder"):
-        journal.recall(KEYS[2])
-    journal.close()
 
 
 @pytest.mark.parametrize(("facts", "words"), [({"threads": 2}, ("threads was 1, and is 2",)), ({"new": 1}, ("new",))])
@@ -156,12 +139,3 @@ def test_a_full_disk_ends_the_journal_with_a_warning_and_loses_nothing(tmp_path,
     journal.add(KEYS[3], CONTENTS[3])  # not after a gap
     journal.close()
     assert contents(path) == CONTENTS[:2]
-
-
-def test_after_a_stop_nothing_more_is_added(tmp_path):
-    journal = Journal(tmp_path / "a", FACTS, seconds=0.0)
-    journal.add(KEYS[0], CONTENTS[0])
-    journal.stop()
-    journal.add(KEYS[1], CONTENTS[1])
-    journal.close()
-    assert contents(tmp_path / "a") == CONTENTS[:1]

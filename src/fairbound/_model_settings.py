@@ -92,9 +92,8 @@ class Effort(Settings):
         First learning rate of Adam, which trains without limits by mini-batches.
     iterations : int
         Largest number of iterations of one solve.  A linear model takes 3 to 8, a network up to this.
-    mixture : float or "auto"
-        Share of the smoothed error in the objective, in [0, 1); the rest is the loss, which bounds the margins.  "auto"
-        is 0.8, and 0.97 for the correction of a base that is trained in the fit.
+    mixture : float
+        Share of the smoothed error in the objective, in [0, 1); the rest is the loss, which bounds the margins.
     touches : int
         Largest number of moves of the bounds by the gap between smoothed and exact values.
     sample : int
@@ -112,7 +111,7 @@ class Effort(Settings):
     constraint_share: Annotated[float, Range(above=0, most=1), Shell(float, "SHARE")] = 1 / 3
     learning_rate: Annotated[float, Range(above=0), IN_PYTHON] = 0.02
     iterations: Annotated[Count, IN_PYTHON] = 80
-    mixture: Annotated[Literal["auto"] | Annotated[float, Range(least=0, below=1)], IN_PYTHON] = "auto"
+    mixture: Annotated[float, Range(least=0, below=1), IN_PYTHON] = 0.8
     touches: Annotated[int, Range(least=0), IN_PYTHON] = 8
     sample: Annotated[Count, IN_PYTHON] = 10_000
     free: Annotated[bool, IN_PYTHON] = True

@@ -571,7 +571,7 @@ def test_the_group_is_estimated_by_models_that_have_not_seen_the_row():
 
 def test_the_best_form_is_chosen_on_rows_left_out():
     """A product of columns shows the group, and a function of another the label: linear in columns is not enough."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     X = rng.normal(size=(4000, 3))
     group = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=4000) > 0).astype(int)
     y = (np.abs(X[:, 2]) + 1.2 * group + 0.5 * rng.normal(size=4000) > 1.4).astype(int)

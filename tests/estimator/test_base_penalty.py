@@ -85,6 +85,18 @@ def test_the_penalty_is_one_over_the_rows_of_the_smallest_group():
     assert (fitted() != fitted(loss__l2=1e-5)).any()
 
 
+def test_a_group_below_one_percent_of_the_rows_does_not_decide_the_penalty():
+    X, score, y, groups = columns_and_scores(3000, 0)
+    groups = np.where(np.arange(3000) % 200 == 0, "tiny", np.where(groups == "small", "large", groups))
+
+    def fitted(**options):
+        clf = quick("disparate_impact >= 0.8", **options).fit(X, y, sensitive_features=groups, base_score=score)
+        return clf.decision_function(X, base_score=score)
+
+    assert (groups == "tiny").sum() == 15
+    assert (fitted() == fitted(loss__l2=1 / 30)).all()
+
+
 def test_without_a_base_or_without_limits_the_penalty_is_one_over_the_rows():
     X, y, _ = toy()
     plain, Z = ConstrainedClassifier().fit(X, y), (X - X.mean(axis=0)) / X.std(axis=0)

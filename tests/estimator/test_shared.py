@@ -85,6 +85,12 @@ FEATURES = {
     "floors": {"groups__no_group_worse": True},
     "cost": {"objective": "cost(false_positive=1, false_negative=3)", "margin": "auto"},
     "quota": {"constraints": [LIMIT, "select 20%"]},
+    "overall": {"constraints": [LIMIT, "precision[overall] >= 0.7"]},
+    "balanced": {"objective": "balanced_accuracy"},
+    "scores limited": {
+        "constraints": ["mean_difference <= 0.05", "disparate_impact >= 0.8 at 0.4, 0.6"],
+        "training__forecast": False,
+    },
     "probabilities": {"divided": True, "margin": "auto"},
     "early stopping": {"training__early_stopping": True, "eval": True},
     "constraint weights": {"constraint_weight": True},

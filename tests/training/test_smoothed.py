@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairbound.fairness import Cells
-from fairbound.training import L2, LinearModel, TrainingProblem, assess_now, make_model
+from fairbound.training import L2, LinearModel, LinearTerm, TrainingProblem, assess_now, make_model
 from fairbound.training.smoothed import SmoothedProgram, bandwidths, tightened
 
 LIMITS = {
@@ -16,7 +16,13 @@ LIMITS = {
 
 
 def make_program(
-    n_classes: int = 2, weighted: bool = False, penalty: float = 0.0, mixture: float = 0.6, width: float = 0.8, **given
+    n_classes: int = 2,
+    weighted: bool = False,
+    penalty: float = 0.0,
+    mixture: float = 0.6,
+    width: float = 0.8,
+    terms=(),
+    **given,
 ) -> SmoothedProgram:
     random = np.random.default_rng(n_classes)
     n = 120
@@ -26,9 +32,8 @@ def make_program(
     model = LinearModel(3, 1 if n_classes == 2 else n_classes)
     model.assign(np.random.default_rng(1).normal(size=model.n_parameters))
     cells = Cells.build(labels, groups, weights=weights)
-    problem = TrainingProblem(
-        model, "cross_entropy", LIMITS[n_classes], cells, regularizers=[L2(penalty)] if penalty else []
-    )
+    terms = [*terms, L2(penalty)] if penalty else terms
+    problem = TrainingProblem(model, "cross_entropy", LIMITS[n_classes], cells, regularizers=terms)
     return SmoothedProgram(problem, problem.rows(X, loss_weights=weights), width, mixture, **given)
 
 
@@ -59,6 +64,16 @@ def test_first_and_second_derivatives(n_classes, weighted, penalty, mixture):
 
     program.evaluate(w)
     np.testing.assert_allclose(program.hessian(w, y), differences(slope, w), atol=1e-6)
+
+
+@pytest.mark.parametrize("mixture", [0.0, 0.6])
+def test_a_term_of_the_loss_has_the_share_of_the_loss_in_a_mixture(mixture):
+    plain = make_program(mixture=mixture)
+    w, origin, slope = np.random.default_rng(2).normal(size=(3, len(plain.initial_point())))
+    held = make_program(mixture=mixture, terms=[LinearTerm(slope, origin)])
+    f, _ = plain.values(w)
+    assert held.values(w)[0] == pytest.approx(f + (1 - mixture) * slope @ (w - origin), abs=1e-12)
+    np.testing.assert_allclose(held.evaluate(w).g, plain.evaluate(w).g + (1 - mixture) * slope, atol=1e-12)
 
 
 def test_a_narrow_bandwidth_is_the_decision_itself():

@@ -191,9 +191,9 @@ def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
         return tuple(sorted(words, key=lambda word: word == favourable))
     if len(words) > MOST_CLASSES:
         raise InputError(
-            "Column {column!r} ({target=}) has {found:,} different values, but a label has at most {most}, and "
-            "regression is not offered.",
-            "Sort the values into classes, or name the favourable ones with {positive=}.",
+            "Column {column!r} ({target=}) has {found:,} different values, but a label has at most {most}.",
+            "Sort the values into classes, or name the favourable ones with {positive=}. In Python, "
+            "ConstrainedRegressor predicts numbers.",
             column=target,
             found=len(words),
             most=MOST_CLASSES,

@@ -15,13 +15,12 @@ A base returns probabilities or margins.  Both become scores on the scale of log
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._model_settings import Effort
 from fairbound.estimator.groups import smallest_sample
 from fairbound.estimator.models import on_device
 from fairbound.fairness import Cells, Constraint
@@ -36,11 +35,6 @@ Floats = NDArray[np.float64]
 
 PROBABILITY_TOLERANCE = 1e-6
 """How far from 1 the sums of rows of probabilities may be."""
-
-
-CORRECTION_MIXTURE = 0.97
-"""The share of the error in the objective of a correction.  With 0.8 the loss, which the base has minimised already,
-holds a correction under a strict limit back by up to a point."""
 
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e-2
 """Range of the distance from 0 and 1 to which extreme probabilities are clipped."""
@@ -81,11 +75,6 @@ class ScoreScale:
             return np.log(p) - np.log1p(-p)
         logs = np.log(p)
         return logs - logs.mean(axis=1, keepdims=True)
-
-
-def led_by_error(stated: Effort) -> Effort:
-    """Return the effort of a correction, unless another mixture is stated."""
-    return replace(stated, mixture=CORRECTION_MIXTURE) if stated.mixture == "auto" else stated
 
 
 def correction_weights(model: Any, n_columns: int) -> Floats:

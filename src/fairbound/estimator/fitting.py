@@ -24,7 +24,7 @@ from fairbound._sharing import gathered
 from fairbound.estimator.base_result import BaseResult
 from fairbound.estimator.certified import Certification, forecast_rows, with_certificate
 from fairbound.estimator.chosen_encoder import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.correction import led_by_error, pose
+from fairbound.estimator.correction import pose
 from fairbound.estimator.forms import choose_form
 from fairbound.estimator.further_limits import floors_in_words, floors_of, lifted_rate, quota_in_words, quota_of
 from fairbound.estimator.messages import FitFacts, erased_classes, has_run_out
@@ -315,9 +315,7 @@ class Fitting:
     def _effort(self) -> Effort:
         """Return the stated effort; the correction of a given base is not trained without limits."""
         stated = self.params.training
-        if self._stays:
-            return replace(stated, free=False)
-        return stated if self.base is None else led_by_error(stated)
+        return replace(stated, free=False) if self._stays else stated
 
     @property
     def _stays(self) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.estimator.base_result import FormResult
-from fairbound.estimator.correction import led_by_error, penalties
+from fairbound.estimator.correction import penalties
 from fairbound.estimator.models import starting_linear
 from fairbound.estimator.unseen import Outlook
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, Quota, decide
@@ -64,7 +64,7 @@ def choose_form(
         Sets the threshold.
     passes : Passes
     """
-    effort = replace(led_by_error(params.training), epochs=0)
+    effort = replace(params.training, epochs=0)
     n_scores, threshold = base.training.shape[1], float(params.threshold)
     forms, records, rights = [base.with_inputs(form) for form in FORMS], [], []
     targets = cells.labels if cells.targets is None else cells.targets

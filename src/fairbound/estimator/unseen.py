@@ -369,8 +369,9 @@ class ScoresOutlook(Outlook):
         whole = rates(z)
         parts = [rates(np.where(out[:, None], judged, z)) - whole for out, _ in self._trials]
         spread = system.spread_of_means(judged, y, loss) + FOLDS * np.cov(parts, rowvar=False)
-        given = exact_losses(loss, judged, y), exact_losses(loss, 0.0 * judged, y)
-        removed = 1.0 - float(cells.weights @ given[0]) / (float(cells.weights @ given[1]) or 1.0)
+        both = np.stack([exact_losses(loss, each, y) for each in (judged, 0.0 * judged)])
+        own, constant = cells.total(both @ cells.weights).tolist()
+        removed = 1.0 - own / (constant or 1.0)
         return RateDistribution(system, whole, TOLD * (rates(judged) - whole), spread, self.asked, removed)
 
 

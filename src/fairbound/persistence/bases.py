@@ -43,6 +43,7 @@ OBJECTIVES = ("binary:logistic", "multi:softprob")
 
 TREES = [
     "functools.partial",
+    "sklearn.compose._column_transformer._RemainderColsList",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.tree._tree.Tree",
     "sklearn.utils.validation.check_array",

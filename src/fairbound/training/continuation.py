@@ -46,9 +46,6 @@ HistoryCallback = Callable[[dict[str, Any]], bool | None]
 SPARE_ROWS, SPARE_SHARE = 2.0, 0.1
 """A limit may have two rows to spare when the fit ends, plus 10% of √n: a fifth of the standard error of a count."""
 
-MIXTURE = 0.8
-"""The share of the error in the objective, unless another one is stated."""
-
 RUNGS, NARROWER = 3, 3.0
 """Solves that meet the limits; the second and third only where no model keeps them, each at a third of the
 bandwidth: the gap is smaller there, and jumps less from point to point."""
@@ -178,8 +175,7 @@ class Continuation:
         whole = Stage(problem, self.rows)
         linear = last_layer(whole, self.w)
         widths = bandwidths(linear.problem, linear.rows)
-        stated = MIXTURE if self.effort.mixture == "auto" else float(self.effort.mixture)
-        mixture = stated if objective == "accuracy" else 0.0
+        mixture = self.effort.mixture if objective == "accuracy" else 0.0
         part, warm = replace(linear, rows=self._sample(linear.rows)), None
         if neighbour is None or linear is not whole:
             for width in widths:

@@ -37,7 +37,7 @@ from fairbound.training.chunks import Chunk, Floats
 from fairbound.training.losses import LossFunction, RowLoss, resolve_loss
 from fairbound.training.model import Model, as_model
 from fairbound.training.passes import Passes
-from fairbound.training.regularizers import Regularizer, SquaredMeasure
+from fairbound.training.regularizers import LinearTerm, Regularizer, SquaredMeasure
 from fairbound.training.rows import Rows, as_matrix, as_numbers
 from fairbound.training.sweep import Sweep, SweepTotals, cell_sums, sampling_variance
 
@@ -354,12 +354,13 @@ class TrainingProblem:
     def regularize(self, rows: Rows, sweep: Sweep) -> tuple[float, Floats]:
         """Return the value of all regularisers and, if the sweep has gradients, its gradient."""
         value, gradient = 0.0, np.zeros(self.n_parameters)
-        w = self.current()
+        w, of_loss = self.current(), 1.0 if self.error is None else 1.0 - self.error[1]
         for regularizer in self.regularizers:
             if not isinstance(regularizer, SquaredMeasure):
-                value += regularizer.value(w)
+                share = of_loss if isinstance(regularizer, LinearTerm) else 1.0
+                value += share * regularizer.value(w)
                 if sweep.loss_gradient is not None:
-                    gradient += regularizer.gradient(w)
+                    gradient += share * regularizer.gradient(w)
         start = len(self.system.surrogates)
         for penalty, system in self.penalties:
             part = slice(start, start + len(system.surrogates))

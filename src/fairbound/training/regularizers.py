@@ -105,7 +105,7 @@ class SquaredMeasure:
 
 @dataclass(frozen=True)
 class LinearTerm:
-    """slope · (w − origin)."""
+    """slope · (w − origin), a part of the loss: in a mixture with the error it has the share of the loss."""
 
     slope: Floats = field(repr=False, compare=False)
     origin: Floats = field(repr=False, compare=False)
