@@ -12,6 +12,7 @@ from sklearn.linear_model import QuantileRegressor, Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
 from fairbound import ConstrainedClassifier, ConstrainedRegressor, LimitWarning, Loss, Training, certify, load
+from fairbound.cli.output import load_model
 from fairbound.fairness import parse_constraint
 from fairbound.sqp import Status
 
@@ -214,3 +215,10 @@ def test_clauses_come_in_any_order() -> None:
     share = parse_constraint("demographic_parity <= 5% at quantiles 10%, 0.5")
     assert share.at == ("10%", "50%")
     assert parse_constraint(str(share)) == share
+
+
+def test_commands_refuse_a_model_of_numbers(tmp_path: Path) -> None:
+    X, y, _ = incomes()
+    ConstrainedRegressor().fit(X, y).save(tmp_path / "model")
+    with pytest.raises(ValueError, match="predicts numbers, and commands decide"):
+        load_model(str(tmp_path / "model"))

@@ -280,7 +280,10 @@ def load_model(path: str) -> ConstrainedClassifier:
 
     folder = existing_run(path)
     inner = folder / MODEL_FOLDER
-    return load(inner if inner.is_dir() else file_of_run(path, "model.json", "train").parent)
+    found = load(inner if inner.is_dir() else file_of_run(path, "model.json", "train").parent)
+    if not hasattr(found, "classes_"):
+        raise ValueError(f"{path} predicts numbers, and commands decide: use it in Python, fairbound.load({path!r}).")
+    return found
 
 
 def file_of_run(run: str, name: str, command: str) -> Path:

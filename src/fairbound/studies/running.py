@@ -26,10 +26,10 @@ from fairbound.studies.fit_notes import base_notes, collected_warnings, small_gr
 from fairbound.studies.folder import write_study
 from fairbound.studies.importance import explain
 from fairbound.studies.judged import scores_by
+from fairbound.studies.lock import reproduction_of, study_lock
 from fairbound.studies.measured import Decisions, SweptPoint, summarize
 from fairbound.studies.model_choice import choose_model
 from fairbound.studies.parts import Part, check_limits, study_parts, with_sensitive
-from fairbound.studies.reproduction import reproduction_of, study_lock
 from fairbound.studies.settings import Stage, StudySettings, make_base, named_stages, with_floors
 from fairbound.studies.summary import Summary
 from fairbound.studies.tables import GAIN, frontier_table, summary_tables

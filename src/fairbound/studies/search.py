@@ -30,10 +30,9 @@ from fairbound.evaluation import holm
 from fairbound.fairness import Measure
 from fairbound.studies.candidates import Alternative, Alternatives
 from fairbound.studies.judged import Baseline, Decided, Judge, Judgement, better, decided_by, dominates
-from fairbound.studies.lock import content_hash, locked, rows_hash
+from fairbound.studies.lock import content_hash, locked, reproduction_of, rows_hash
 from fairbound.studies.parts import Part, with_sensitive
 from fairbound.studies.plan import SearchPlan, compared_measures, grids
-from fairbound.studies.reproduction import reproduction_of
 from fairbound.studies.running import Study
 from fairbound.studies.settings import Stage, named_stages
 
