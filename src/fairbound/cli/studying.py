@@ -35,10 +35,7 @@ MOST_VALUES = 20
 
 STEPS: dict[str, tuple[float, ...]] = {
     "disparate_impact": (0.8, 0.9),
-    "demographic_parity": (0.1, 0.05),
-    "equal_opportunity": (0.1, 0.05),
-    "predictive_equality": (0.1, 0.05),
-    "equalized_odds": (0.1, 0.05),
+    **dict.fromkeys(("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds"), (0.1, 0.05)),
 }
 """Bounds to try, from loose to strict; four fifths is the rule of thumb of US employment law."""
 
