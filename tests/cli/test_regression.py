@@ -98,6 +98,7 @@ def test_the_verdict_comes_first_and_a_test_file_is_read_alike(fairbound, wages)
         (["--target", "job", "--ignore", "wage"], ("'job' (--target)", "a regression predicts numbers")),
         (["--positive", "1", "--loss=hinge"], ("--positive, --loss", "leave this out")),
         (["--confidence", "0.9"], ("--confidence",)),
+        (["--require", "select 10%"], ("'select 10%'", "a regression predicts numbers")),
         (["--target", "pay"], ("no column 'pay'", "'wage'")),
     ],
 )

@@ -35,7 +35,7 @@ def train_regression(
     share, test_file = held_out(test)
     from fairbound.cli.inputs import is_known_dataset, load_parts
     from fairbound.cli.studying import show_columns
-    from fairbound.estimator import ConstrainedRegressor, TableEncoder
+    from fairbound.estimator import ConstrainedRegressor, TableEncoder, read_inputs, read_strata
     from fairbound.evaluation import audit_regression
     from fairbound.fairness import parse_constraint
     from fairbound.studies import MODEL_FOLDER, StudySettings, make_base, remarks
@@ -43,6 +43,8 @@ def train_regression(
     if is_known_dataset(source):
         raise ValueError(f"The label of the data set {source!r} has classes, and a regression predicts numbers.")
     chosen = StudySettings.build(require or (), **{**choices.get_params(deep=False), "test_size": share})
+    if chosen.select is not None:
+        raise ValueError(f"The quota 'select {chosen.select}' is about decisions, and a regression predicts numbers.")
     model = ConstrainedRegressor(chosen.limits, margin=chosen.margin_of(chosen.limits), groups=chosen.groups)
     model.set_params(hidden=chosen.hidden, training=chosen.training, random_state=chosen.seed)
     model.set_params(base=make_base(chosen.model, chosen.seed, "Regressor"))
@@ -59,9 +61,11 @@ def train_regression(
             model.fit(data.frame(), data.numbers, sensitive_features=data.sensitive)
         model.by_name_ = True
         model.formats_ = {name: each for name, each in data.formats.items() if name in data.schema}
-        y, predicted, fitted = np.asarray(tested.numbers), model.predict(tested.frame()), model.result_
+        y, new, fitted = np.asarray(tested.numbers), tested.frame(), model.result_
+        predicted = model.predict(new)
+        groups = {**tested.sensitive, **read_strata(chosen.limits, read_inputs(new), tested.sensitive)}
         limits = [parse_constraint(each.limit) for each in fitted.limits]  # their quantiles are values now
-        audit = audit_regression(y, predicted, tested.sensitive, limits, groups=chosen.groups.combine)
+        audit = audit_regression(y, predicted, groups, limits, groups=chosen.groups.combine)
         broken = [f"{each.limit} on the training rows" for each in fitted.limits if not each.kept]
         reached = zip(limits, audit.limits[: len(limits)], strict=True)
         broken += [f"{limit} on {where}" for limit, found in reached if not limit.keeps(found.value)]
