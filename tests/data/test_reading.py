@@ -152,7 +152,7 @@ def test_codes_of_labels(values, positive, codes, words):
         (["bad", "good"], None, ["'bad' (1 row), 'good' (1 row)", "with positive="]),
         ([1, 2], None, ["'1' (1 row), '2' (1 row)"]),
         (["no", "yes"], "Yes", ["never 'Yes' (positive=)", "Did you mean 'yes'?", "'no' (1 row)"]),
-        (list(range(30)), None, ["30 different values", "at most 20", "regression", "positive="]),
+        (list(range(30)), None, ["30 different values", "at most 20", "ConstrainedRegressor", "positive="]),
         ([1.0, np.nan, 0.0, np.nan], 1, ["no value in 2 of 4 rows", "first in row 2", "drop_unlabelled=True"]),
         (np.array(["a", None, "b"], dtype=object), "a", ["no value in 1 of 3 rows"]),
     ],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from fairbound._errors import need_torch, together
+from fairbound._errors import need_torch, render, together
 from fairbound._text_tables import TextTable
 from fairbound._words import number
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
@@ -35,10 +35,7 @@ MOST_VALUES = 20
 
 STEPS: dict[str, tuple[float, ...]] = {
     "disparate_impact": (0.8, 0.9),
-    "demographic_parity": (0.1, 0.05),
-    "equal_opportunity": (0.1, 0.05),
-    "predictive_equality": (0.1, 0.05),
-    "equalized_odds": (0.1, 0.05),
+    **dict.fromkeys(("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds"), (0.1, 0.05)),
 }
 """Bounds to try, from loose to strict; four fifths is the rule of thumb of US employment law."""
 
@@ -166,10 +163,6 @@ def write_study(
     models: bool = True,
 ) -> tuple[Study, dict[str, Any], Checkpoint]:
     """Read the rows, show facts about them, train, and write the folder; return the study, and its content for JSON."""
-    from fairbound._errors import render
-    from fairbound._json import plain
-    from fairbound.cli.inputs import load_parts, parse_memory
-
     with ExitStack() as scratch:
         processes = scratch.enter_context(shared_run())
         with together(processes):
@@ -177,6 +170,8 @@ def write_study(
             saved = Checkpoint(folder, journal, output, processes)
             check_source(source)
             share, test_file = held_out(test)
+            from fairbound._json import plain  # what needs numpy, after the names of files are checked
+            from fairbound.cli.inputs import load_parts, parse_memory
             from fairbound.studies import Study, StudySettings, remarks, write_files, write_lock
 
             settings = StudySettings.build(*limits(), **{**choices.get_params(deep=False), "test_size": share})
@@ -248,10 +243,10 @@ class Checkpoint:
     def __init__(self, out: Path, stated: JournalOptions, output: Output, processes: Processes | None = None) -> None:
         self.out, self.stated, self.output, self.processes = out, stated, output, processes
         self.interrupt = Interruptible()
-        self.path = self.out.with_name(f"{self.out.name}.journal")
         self.replaces = stated.resume and _was_interrupted(self.out)
         if not self.replaces:
             refuse_existing(self.out)
+        self.path = self.out.with_name(f"{self.out.name}.journal")
 
     @contextmanager
     def passes(self) -> Iterator[Passes]:
