@@ -138,13 +138,6 @@ def shared_run() -> Iterator[Processes | None]:
         dist.destroy_process_group()
 
 
-def own_output(processes: Processes | None, out: Path, output: Output, scratch: ExitStack) -> tuple[Path, Output]:
-    """Return the folder and the output of this process; all but the first write to a temporary folder, silently."""
-    if processes is None or not processes.rank:
-        return out, output
-    return Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "out", Output(False, True)
-
-
 Limits = tuple[Sequence[Any], Sequence[float] | None]
 """The limits of a run, and the bounds of the first one."""
 
@@ -166,7 +159,9 @@ def write_study(
     with ExitStack() as scratch:
         processes = scratch.enter_context(shared_run())
         with together(processes):
-            folder, output = own_output(processes, Path(out), output, scratch)
+            folder = Path(out)
+            if processes is not None and processes.rank:  # all but the first write to a temporary folder, silently
+                folder, output = Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "out", Output(False, True)
             saved = Checkpoint(folder, journal, output, processes)
             check_source(source)
             share, test_file = held_out(test)

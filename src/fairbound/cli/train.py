@@ -96,6 +96,8 @@ def _show(output: Output, study: Study, out: str) -> None:
     from fairbound.report import in_short
     from fairbound.studies import summary_tables
 
+    if output.silent:
+        return
     output.text(
         "\n" + "\n".join([*in_short(study.summary), f"{study.result.status.value}: {study.result.message}", ""])
     )
