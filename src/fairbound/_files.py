@@ -1,4 +1,4 @@
-"""Read files, and write files that are complete or not there.
+"""Read files within bounds, and write files that are complete or not there.
 
 Writing: new content is written to a draft, a folder `.fairbound-XXXXXXXX` beside its destination, and moved there when
 it is complete.  A run that is killed leaves its draft, which nobody takes for output.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,17 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
         beside = [each.name for each in file.parent.iterdir()] if file.parent.is_dir() else []
         raise FileNotFoundError(f"There is no file {path}.{did_you_mean(file.name, beside)}")
     return file
+
+
+def read_bytes(path: str | os.PathLike[str], largest: int) -> bytes:
+    """Return the content of a regular file of at most `largest` bytes, which is checked before anything is read."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would wait, and a device may have no end
+        raise ValueError("it is not a regular file")
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size  # of this file, which another may replace meanwhile
+        if size > largest:
+            raise ValueError(f"it has {size:,} bytes, and at most {largest:,} are read")
+        return file.read(size)
 
 
 def begins_with(path: Path, mark: bytes, within: int = 4096) -> bool:

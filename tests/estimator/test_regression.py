@@ -220,5 +220,5 @@ def test_clauses_come_in_any_order() -> None:
 def test_commands_refuse_a_model_of_numbers(tmp_path: Path) -> None:
     X, y, _ = incomes()
     ConstrainedRegressor().fit(X, y).save(tmp_path / "model")
-    with pytest.raises(ValueError, match="predicts numbers, and commands decide"):
+    with pytest.raises(ValueError, match="predicts numbers, and this command needs decisions"):
         load_model(str(tmp_path / "model"))

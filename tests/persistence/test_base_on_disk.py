@@ -125,7 +125,7 @@ def test_a_forged_type_is_refused_and_runs_nothing(tmp_path):
     stated = {**document, "data": base64.b64encode(data).decode()}
     stated["sha256"] = hashlib.sha256(text.encode() + data).hexdigest()
     file.write_text(json.dumps({**stated, "model": 0}).replace('"model": 0', f'"model": {text}'))
-    with pytest.raises(ModelFileError, match="Untrusted types found"):
+    with pytest.raises(ModelFileError, match="is not on the list of trusted types"):
         load(tmp_path / "model")
 
 

@@ -188,15 +188,16 @@ def audit(
       $ fairbound audit decisions.csv --target approved --prediction decision --sensitive sex
           --require "disparate_impact >= 0.8"
     """
-    from fairbound.cli.inputs import parse_limits, read_decisions
+    from fairbound.cli.inputs import read_decisions
     from fairbound.cli.output import existing_rows
+    from fairbound.fairness import as_constraints
 
     if reading.lower_is_better and reading.score is None:
         raise ValueError("--lower-is-better is about scores; name their column with --score.")
     groups = reading.groups if reading.groups is not None else "both" if form == "ll144" else "each"
     _check_facts(form, facts)
     existing_rows(file)
-    limits = parse_limits(require)
+    limits = as_constraints(require)
     if out is not None:
         _check_page(Path(out), form)
     from fairbound.evaluation import audit_tally, tally_decisions
@@ -317,11 +318,12 @@ def certify(
       $ fairbound certify decisions.csv --target approved --prediction decision --sensitive sex
           --require "disparate_impact >= 0.8" "equalized_odds <= 0.1" --json
     """
-    from fairbound.cli.inputs import parse_limits, read_decisions
+    from fairbound.cli.inputs import read_decisions
     from fairbound.cli.output import existing_rows
+    from fairbound.fairness import as_constraints
 
     existing_rows(file)
-    limits = parse_limits(require)
+    limits = as_constraints(require)
     from fairbound import evaluation
 
     rows = read_decisions(file, reading, memory=memory)

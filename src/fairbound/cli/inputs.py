@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions
     from fairbound.cli.options import DescribingOptions
     from fairbound.data import Dataset
-    from fairbound.fairness import Constraint
-
-
-def parse_limits(texts: Sequence[str] | None) -> list[Constraint]:
-    """Parse limits.  This is fast, so commands do it before they read a file."""
-    if not texts:
-        return []
-    from fairbound.fairness import parse_constraint
-
-    return [parse_constraint(text) for text in texts]
 
 
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -87,7 +77,7 @@ def load_parts(
     if is_known_dataset(source):
         raise ValueError(f"{source!r} is a known data set, so its held-out rows cannot be a file; give --test a share.")
     held_out = load(test_file, reading, quiet=quiet, like=data, **how)
-    if len({each.code for each in held_out.label_values}) < 2:
+    if held_out.numbers is None and len({each.code for each in held_out.label_values}) < 2:
         raise ValueError(f"All rows of {test_file} (--test) have the same label; give rows of at least two.")
     return data, held_out
 
@@ -102,6 +92,7 @@ def load(
     scratch: Path | None = None,
     processes: Any = None,
     tell: Any = None,
+    quantity: bool = False,
 ) -> Dataset:
     """Return a known data set, or the user's file as a `Dataset`.
 
@@ -117,6 +108,8 @@ def load(
         As for `Source`.
     processes, tell
         As for `read_rows`.
+    quantity
+        As for `Roles`.
     """
     if is_known_dataset(source):
         if processes is not None:
@@ -144,7 +137,9 @@ def load(
         {each.name: stated[each.name] for each in fields(kind) if each.name in stated} for kind in (Source, Roles)
     )
     source_rows = Source(path, memory=memory, scratch=scratch, **rows)
-    data = read_rows(Roles(source=source_rows, **roles), like=like, processes=processes, tell=tell).data
+    data = read_rows(
+        Roles(source=source_rows, quantity=quantity, **roles), like=like, processes=processes, tell=tell
+    ).data
     labels = np.asarray([each.value for each in data.label_values])
     check_binary(labels, reading.target, reading.positive, reading.multiclass)
     return data

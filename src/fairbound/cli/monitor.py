@@ -63,7 +63,8 @@ def monitor(
           --require "equal_opportunity <= 0.1" --state state.json
     """
     from fairbound._files import as_utf8, existing_file, write_file
-    from fairbound.cli.inputs import parse_limits, read_decided_columns
+    from fairbound.cli.inputs import read_decided_columns
+    from fairbound.fairness import as_constraints
 
     positive = reading.positive
     if reading.weight is not None:
@@ -79,7 +80,7 @@ def monitor(
         "pos_label": positive[0] if positive else None,
         "positive_decision": reading.positive_decision,
     }
-    watcher = _resumed(state, parse_limits(limits), confidence, settings, reading.sensitive)
+    watcher = _resumed(state, as_constraints(limits), confidence, settings, reading.sensitive)
     before = _content(state)
     skipped = []
     for batch in batches:

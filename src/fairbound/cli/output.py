@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fairbound._text_tables import TextTable
-    from fairbound.estimator import ConstrainedClassifier
 
 STYLES = {
     "kept": "green",
@@ -273,16 +272,16 @@ def existing_run(path: str) -> Path:
     return run
 
 
-def load_model(path: str) -> ConstrainedClassifier:
-    """Read a model from the folder of a run, or from its own folder."""
+def load_model(path: str, *, numbers: bool = False) -> Any:
+    """Read a classifier, or with `numbers` a regression, too, from the folder of a run, or from its own folder."""
     from fairbound import load
     from fairbound.studies import MODEL_FOLDER
 
     folder = existing_run(path)
     inner = folder / MODEL_FOLDER
     found = load(inner if inner.is_dir() else file_of_run(path, "model.json", "train").parent)
-    if not hasattr(found, "classes_"):
-        raise ValueError(f"{path} predicts numbers, and commands decide: use it in Python, fairbound.load({path!r}).")
+    if not (numbers or hasattr(found, "classes_")):
+        raise ValueError(f"{path} predicts numbers, and this command needs decisions; give a classifier.")
     return found
 
 

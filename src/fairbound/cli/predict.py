@@ -1,4 +1,4 @@
-"""`fairbound predict`: add the decisions of a trained model to the columns of a file."""
+"""`fairbound predict`: add the decisions, or the numbers, of a trained model to the columns of a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def predict(
     memory: str | None = None,
     output: Output,
 ) -> None:
-    """Add the decisions of a trained model to a file of rows.
+    """Add the decisions of a trained model to a file of rows, or the numbers that a regression predicts.
 
     The file needs the input columns of the model, by name and in any order. It needs neither groups nor label. Each
     column is read as in training. The rows are written unchanged, with one more column. A decision depends only on the
@@ -75,7 +75,7 @@ def predict(
 
     check_source(source)
     with out_file(out) as file, output.stage(f"Deciding {source}"):
-        classifier = load_model(model)
+        classifier = load_model(model, numbers=True)
         decider = Decider(classifier, source, column, probability)
         rows = open_rows(classifier, source, delimiter, encoding, data_dir=data_dir, quiet=output.silent)
         decider.check_names(rows.names)
@@ -86,7 +86,7 @@ def predict(
                 writer.write(table, decider(rows, table, first))
                 output.rows("Deciding", first + table.num_rows, rows.n_rows)
     notes = _unseen(classifier, decider.unseen)
-    shown = {label: decider.counts[label] for label in dict.fromkeys(map(as_text, classifier.classes_.tolist()))}
+    shown = {label: decider.counts[label] for label in dict.fromkeys(map(as_text, decider.classes))}
     for note in notes:
         output.text(f"Note: {note}")
     counted, rows_decided = ", ".join(f"{label}: {count:,}" for label, count in shown.items()), decider.counts.total()
@@ -100,6 +100,10 @@ class Decider:
     def __init__(self, classifier: ConstrainedClassifier, source: str, column: str, probability: bool) -> None:
         self.classifier, self.source, self.column, self.probability = classifier, source, column, probability
         self.counts, self.unseen = Counter[str](), dict[str, Counter[str]]()
+        self.decides = hasattr(classifier, "classes_")
+        self.classes: list[Any] = classifier.classes_.tolist() if self.decides else ["numbers"]
+        if probability and not self.decides:
+            raise ValueError("The model predicts numbers, which have no probability; leave out --probability.")
 
     def __call__(self, rows: Batches, table: Any, first: int) -> dict[str, Any]:
         """Return the new columns of a batch, whose first row has this place."""
@@ -110,19 +114,18 @@ class Decider:
         frame = make_frame(new_inputs(rows, table, first), table_backend())
         with _located(self.source, first):
             decided = self.classifier.predict(frame)
-        for label, count in Counter(decided.tolist()).items():
+        for label, count in Counter(decided.tolist() if self.decides else self.classes * len(decided)).items():
             self.counts[as_text(label)] += count
         if self.classifier.encoder_ is not None:
             for name, counted in self.classifier.encoder_.unseen(frame).items():
                 self.unseen.setdefault(name, Counter()).update(counted)
         probabilities = _probabilities(self.classifier, frame) if self.probability else {}
-        return {self.column: _typed(decided, self.classifier.classes_), **probabilities}
+        return {self.column: _typed(decided, self.classes) if self.decides else decided, **probabilities}
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise an error if the file has one of the new columns already."""
-        classes = self.classifier.classes_.tolist()
-        wanted = [self.classifier.pos_label_] if self.classifier.pos_label_ is not None else classes
-        for name in (self.column, *(f"probability of {as_text(label)}" for label in wanted if self.probability)):
+        wanted = _wanted(self.classifier) if self.probability else []
+        for name in (self.column, *(f"probability of {as_text(label)}" for label in wanted)):
             if name in names:
                 raise ValueError(f"{self.source} already has a column {name!r}; give another name with --column.")
 
@@ -187,11 +190,11 @@ def _unseen(classifier: ConstrainedClassifier, unseen: Mapping[str, Counter[str]
     return notes
 
 
-def _typed(labels: Any, classes: Any) -> Any:
+def _typed(labels: Any, classes: Sequence[Any]) -> Any:
     """Return labels as integers if all classes of the model are whole numbers, whatever labels these rows have."""
     import numpy as np
 
-    words = [as_text(label) for label in classes.tolist()]
+    words = [as_text(label) for label in classes]
     if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", word) for word in words):
         return np.array([int(as_text(label)) for label in labels.tolist()], dtype=np.int64)
     return np.asarray([as_text(label) for label in labels.tolist()])
@@ -200,5 +203,9 @@ def _typed(labels: Any, classes: Any) -> Any:
 def _probabilities(classifier: ConstrainedClassifier, frame: Any) -> dict[str, Any]:
     found = classifier.predict_proba(frame)
     classes = classifier.classes_.tolist()
-    wanted = [classifier.pos_label_] if classifier.pos_label_ is not None else classes
-    return {f"probability of {as_text(label)}": found[:, classes.index(label)] for label in wanted}
+    return {f"probability of {as_text(label)}": found[:, classes.index(label)] for label in _wanted(classifier)}
+
+
+def _wanted(classifier: ConstrainedClassifier) -> list[Any]:
+    """Return the labels whose probabilities are shown."""
+    return classifier.classes_.tolist() if classifier.pos_label_ is None else [classifier.pos_label_]

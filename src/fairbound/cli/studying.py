@@ -35,10 +35,7 @@ MOST_VALUES = 20
 
 STEPS: dict[str, tuple[float, ...]] = {
     "disparate_impact": (0.8, 0.9),
-    "demographic_parity": (0.1, 0.05),
-    "equal_opportunity": (0.1, 0.05),
-    "predictive_equality": (0.1, 0.05),
-    "equalized_odds": (0.1, 0.05),
+    **dict.fromkeys(("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds"), (0.1, 0.05)),
 }
 """Bounds to try, from loose to strict; four fifths is the rule of thumb of US employment law."""
 
@@ -141,13 +138,6 @@ def shared_run() -> Iterator[Processes | None]:
         dist.destroy_process_group()
 
 
-def own_output(processes: Processes | None, out: Path, output: Output, scratch: ExitStack) -> tuple[Path, Output]:
-    """Return the folder and the output of this process; all but the first write to a temporary folder, silently."""
-    if processes is None or not processes.rank:
-        return out, output
-    return Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "out", Output(False, True)
-
-
 Limits = tuple[Sequence[Any], Sequence[float] | None]
 """The limits of a run, and the bounds of the first one."""
 
@@ -169,7 +159,9 @@ def write_study(
     with ExitStack() as scratch:
         processes = scratch.enter_context(shared_run())
         with together(processes):
-            folder, output = own_output(processes, Path(out), output, scratch)
+            folder = Path(out)
+            if processes is not None and processes.rank:  # all but the first write to a temporary folder, silently
+                folder, output = Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "out", Output(False, True)
             saved = Checkpoint(folder, journal, output, processes)
             check_source(source)
             share, test_file = held_out(test)

@@ -25,16 +25,18 @@ def train(
     reading: ReadingOptions,
     memory: str | None = None,
     test: str = TEST,
+    task: Literal["classification", "regression"] = "classification",
     choices: StudyChoices,
     journal: JournalOptions,
     output: Output,
 ) -> None:
-    """Train a classifier under limits, and evaluate it on held-out rows.
+    """Train a model under limits, and evaluate it on held-out rows.
 
     Writes a folder with the model, its numbers (summary.json), the report (report.html) and a model card.
     Without --require it trains a model without limits, shows its rates by group, and suggests limits. The exit code is
     1 if a limit is not kept on the training rows or on the held-out rows, or if the model is no better than a constant
-    prediction. With --confidence it is 1 if no model is certified, or if the held-out rows refute a limit.
+    prediction. With --confidence it is 1 if no model is certified, or if the held-out rows refute a limit. A regression
+    writes the model and audit.json, has the squared loss, and is linear unless --model says otherwise.
 
     Parameters
     ----------
@@ -48,6 +50,8 @@ def train(
         Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
     test : SHARE|FILE
         The share of the rows to hold out, 0 for none; or a file of held-out rows.
+    task : str
+        Predict the classes of the label, or numbers.
 
     Examples
     --------
@@ -66,9 +70,16 @@ def train(
           --require "disparate_impact >= 0.8" "equal_opportunity <= 0.1" --out model
     A folder of Parquet files that does not fit in memory:
       $ fairbound train loans/ --target approved --sensitive sex --memory 2GB --require "..." --out model
+    Numbers, such as pay:
+      $ fairbound train wages.csv --target wage --sensitive sex --require "mean_difference <= 1000" --task regression
+          --out model
     The shipped data:
       $ fairbound train law --require "disparate_impact >= 0.9" --out law
     """
+    if task == "regression":
+        from fairbound.cli.regression import train_regression
+
+        train_regression(source, out, require, reading, test, choices, output)
     from fairbound.cli.studying import exit_after, write_study
 
     study, found, saved = write_study(

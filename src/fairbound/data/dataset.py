@@ -73,6 +73,8 @@ class Dataset:
         The place of each row in its source, on which `split` depends; by default 0, 1, …
     processes : Processes, optional
         The processes that have the other rows of the source, if several share them.
+    numbers : array of shape (n,), optional
+        The target, if it is a number to predict; all rows then have one label.
     raw : Table, optional
         The raw columns of X; by default the columns of X itself.
 
@@ -106,6 +108,7 @@ class Dataset:
     max_categories: int = 50
     places: Any = None
     processes: Any = None
+    numbers: FloatArray | None = None
     raw: InitVar[Table | None] = None
     table: Table = field(init=False)
 
@@ -353,6 +356,7 @@ class Dataset:
         sensitive = {name: values[index] for name, values in self.sensitive.items()}
         weight = None if self.weight is None else self.weight[index]
         parts = {"y": self.y[index], "sensitive": sensitive, "weight": weight, "places": self.places[index]}
+        parts["numbers"] = None if self.numbers is None else self.numbers[index]
         X = self.X[index] if "X" in vars(self) else None
         return self.changed(X=X, **parts, raw=self.table.take(index))
 

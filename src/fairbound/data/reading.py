@@ -141,7 +141,7 @@ def read_rows(
             source,
             opened,
             [name for name in opened.names if name in used],
-            words={target, *words, *source.categorical},
+            words={*(() if roles.quantity else (target,)), *words, *source.categorical},
             formats={} if like is None else _formats_like(like),
             processes=processes,
             tell=tell,
@@ -187,6 +187,7 @@ def read_rows(
         max_categories=roles.max_categories,
         places=places,
         processes=processes,
+        numbers=np.asarray(columns[target], dtype=np.float64) if roles.quantity else None,
         weight=weights,
         description=f"Read from {opened.place}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
     )
@@ -241,6 +242,15 @@ def _coded(
 ) -> tuple[CodedLabels, NDArray[np.int64]]:
     """Return the coding of the label in all processes, and the code of each row."""
     values, of_row = columns.distinct(roles.target)
+    if roles.quantity:
+        if values.dtype.kind not in "if":
+            raise InputError(
+                "Column {column!r} ({target=}) has the value {word!r}, and a regression predicts numbers.",
+                "Name a column of numbers.",
+                column=roles.target,
+                word=max(map(str, values.tolist())),  # letters come after digits
+            )
+        return CodedLabels(np.zeros(1, dtype=np.int64), ("number",), ()), np.zeros_like(of_row)
     rows = np.bincount(of_row, minlength=len(values))
     place = np.arange(len(values))
     if processes is not None:

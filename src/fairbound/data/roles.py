@@ -21,7 +21,10 @@ from fairbound.data.source import Source, as_names
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """The columns of a source and their roles; `read_table` and `Source` document the fields."""
+    """The columns of a source and their roles; `read_table` and `Source` document the fields.
+
+    With `quantity`, the target is a number to predict: all rows have one label, and `Dataset.numbers` has the target.
+    """
 
     source: Source
     target: str
@@ -29,6 +32,7 @@ class Roles:
     weight: str | None = None
     sensitive_as_input: bool = False
     max_categories: int = 50
+    quantity: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, str):

@@ -53,6 +53,8 @@ Floats = NDArray[np.float64]
 ONLY = "prediction"
 """The one label of all rows."""
 
+QUANTILES = "Quantiles are those of the predictions without limits, and then fixed values"
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -201,9 +203,8 @@ class RegressionFitting:
             iterations=[self._row_in_unit(row, system.texts) for row in result.iterations],
         )
         limits = []
-        for place, (stated, limit, value) in enumerate(
-            zip(self.constraints, system.constraints, measured, strict=True)
-        ):
+        found = zip(self.constraints, system.constraints, measured, strict=True)
+        for place, (stated, limit, value) in enumerate(found):
             price = None
             if result.multipliers is not None and limit.bound is not None and not isinstance(limit.bound, tuple):
                 price = loss_price(result.assessment, place, result.multipliers) * loss_unit / unit.of(stated) + 0.0
@@ -219,6 +220,7 @@ class RegressionFitting:
         facts = FitFacts(
             self.constraints, (ONLY,), rows, rows, result.stopped, has_run_out(result.iterations, self.params.training)
         )
+        stated_at = "; ".join(str(limit) for limit in self.constraints if limit.at is not None)
         record = FitResult(
             **{**result.facts(), "status": status, "least_loss": None},
             message=facts.message(replace(result, status=status, assessment=assessment), reached),
@@ -232,7 +234,7 @@ class RegressionFitting:
             groups=tuple(self._groups(z, y)),
             small_groups=self.small,
             missing=self.missing,
-            notes=() if self.constraints == self.params.constraints else (_of_quantiles(self.constraints),),
+            notes=() if self.constraints == self.params.constraints else (f"{QUANTILES}: {stated_at}.",),
             base=None if self.base is None else self._base_result(system, y),
             reached=reached,
             task="regression",
@@ -259,14 +261,8 @@ class RegressionFitting:
         loss, constant = (float(np.average(each, weights=self.data.loss_weights)) for each in given)
         measured = system.measured(system.sums_of(alone, y, self.loss)) if system.constraints else ()
         units = [self.unit.of(limit) for limit in self.constraints]
-        return BaseResult(
-            self.base.name,
-            self.base.scored,
-            1.0 - loss / constant,
-            tuple(value * unit for value, unit in zip(measured, units, strict=True)),
-            None,
-            {},
-        )
+        reached = tuple(value * unit for value, unit in zip(measured, units, strict=True))
+        return BaseResult(self.base.name, self.base.scored, 1.0 - loss / constant, reached, None, {})
 
     def _groups(self, z: Floats, y: Any) -> list[GroupResult]:
         """Return the mean target, the mean prediction and the mean loss of each group."""
@@ -279,14 +275,7 @@ class RegressionFitting:
         for grouping in cells.groupings:
             member = grouping.membership[:-1]
             means = member @ sums / (member @ cells.totals)[:, None]
-            for group, size, row in zip(
-                grouping.groups, cells.group_sizes(grouping, weightless=True), means.tolist(), strict=True
-            ):
-                rates = {ONLY: dict(zip(names, row, strict=True))}
-                found.append(GroupResult(grouping.name, group, size, rates))
+            sizes = cells.group_sizes(grouping, weightless=True)
+            for group, size, row in zip(grouping.groups, sizes, means.tolist(), strict=True):
+                found.append(GroupResult(grouping.name, group, size, {ONLY: dict(zip(names, row, strict=True))}))
         return found
-
-
-def _of_quantiles(constraints: Sequence[Constraint]) -> str:
-    stated = "; ".join(str(limit) for limit in constraints if limit.at is not None)
-    return f"Quantiles are those of the predictions without limits, and then fixed values: {stated}."

@@ -96,13 +96,9 @@ class RegressionAudit(Page):
         return plain(self)
 
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
+        named = [(f"{each.grouping}: {as_text(each.group)}", each) for each in self.groups]
         groups = tuple(
-            (
-                f"{each.grouping}: {as_text(each.group)}",
-                count(each.rows),
-                *map(number, (each.target, each.prediction, each.loss)),
-            )
-            for each in self.groups
+            (name, count(each.rows), *map(number, (each.target, each.prediction, each.loss))) for name, each in named
         )
         limits = tuple(
             (each.limit, *map(number, (each.value, each.lower, each.upper)), each.verdict) for each in self.limits
@@ -180,17 +176,13 @@ def audit_regression(
                 known[one] = _interval(values[each.block.surrogate][member[one]], function, alpha / means, width)
             pairs += [(known[a], known[b]) for a, b in each.pairs]
         audited.append(_judged(limit, value, pairs))
-    each_loss = getattr(measured_loss, "exact", measured_loss.values)(z, target)
+    by_row = np.stack([target, predicted, getattr(measured_loss, "exact", measured_loss.values)(z, target)])
+
+    def facts_of(inside: NDArray[np.bool_]) -> list[float]:
+        return [*by_row[:, inside].mean(axis=1).tolist(), float(predicted[inside].std())]
+
     rows = [
-        GroupMeans(
-            grouping.name,
-            group,
-            int(inside.sum()),
-            target=float(target[inside].mean()),
-            prediction=float(predicted[inside].mean()),
-            loss=float(each_loss[inside].mean()),
-            deviation=float(predicted[inside].std()),
-        )
+        GroupMeans(grouping.name, group, int(inside.sum()), *facts_of(inside))
         for grouping in cells.groupings
         for group, inside in zip(grouping.groups, grouping.membership[:-1, cells.index] > 0, strict=True)
     ]

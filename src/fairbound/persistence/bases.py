@@ -1,8 +1,8 @@
 """Base models on disk, without pickle and without any code in the file.
 
-    LightGBM          its own text
-    XGBoost           its own JSON
-    scikit-learn      skops, if every type in the model is on its list of trusted types, or a part of trees
+    LightGBM          its text, which `lightgbm_text` checks
+    XGBoost           its JSON, which `xgboost_json` checks
+    scikit-learn      skops, if every type in the model is on a list of trusted types (`sklearn_models`)
     all others        not written: use `save(path, base=False)` and `load(path, base=...)`
 
 Each model is an array of bytes, whose name begins with "base/".
@@ -33,22 +33,13 @@ from fairbound.estimator import (
     base_name,
     is_a,
 )
-from fairbound.persistence.folder import ModelFileError
+from fairbound.persistence.folder import ModelFileError, require
+from fairbound.persistence.lightgbm_text import checked_lightgbm
 from fairbound.persistence.parts import Positive, StoredEncoder
+from fairbound.persistence.sklearn_models import read_model, trusted_types
+from fairbound.persistence.xgboost_json import OBJECTIVES, checked_xgboost
 
 PREFIX = "base/"
-
-OBJECTIVES = ("binary:logistic", "multi:softprob")
-"""Objectives for which the booster of XGBoost itself returns probabilities."""
-
-TREES = [
-    "functools.partial",
-    "sklearn.compose._column_transformer._RemainderColsList",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.tree._tree.Tree",
-    "sklearn.utils.validation.check_array",
-]
-"""Parts of trees that skops does not trust by itself."""
 
 GIVE_AGAIN = "leave the base out with save(path, base=False), and give it again with load(path, base=...)"
 
@@ -58,7 +49,8 @@ class LightGBMModel:
 
     def __init__(self, data: bytes, n_classes: int) -> None:
         lightgbm = import_extra("lightgbm", "Reading this model needs", "lightgbm")
-        self.booster_, self.classes_ = lightgbm.Booster(model_str=data.decode()), np.arange(n_classes)
+        self.booster_ = lightgbm.Booster(model_str=checked_lightgbm(data.decode(), n_classes))
+        self.classes_ = np.arange(n_classes)
         self.n_features_in_ = self.booster_.num_feature()
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -75,7 +67,8 @@ class XGBoostModel:
 
     def __init__(self, data: bytes, n_classes: int) -> None:
         xgboost = import_extra("xgboost", "Reading this model needs", "xgboost")
-        self.booster, self.classes_ = xgboost.Booster(model_file=bytearray(data)), np.arange(n_classes)
+        self.booster = xgboost.Booster(model_file=bytearray(checked_xgboost(data, n_classes)))
+        self.classes_ = np.arange(n_classes)
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probabilities of the classes, in their order."""
@@ -177,6 +170,8 @@ class StoredBase(Struct, forbid_unknown_fields=True):
         if self.fitted is not None:
             scale = ScoreScale(self.fitted.probabilities, self.fitted.unit)
             fitted = FittedBase(read(self.fitted.models, len(classes)), scale, tuple(classes), self.fitted.scored)
+        fits = (len(each.names) == each.n_groups - (each.label is None) for each in self.posteriors)
+        require(all(fits), "an estimate of the group has another number of names")
         posteriors = tuple(
             GroupPosterior(each.names, each.n_groups, each.label, read(each.models, each.n_groups))
             for each in self.posteriors
@@ -249,29 +244,31 @@ def _given(stored: StoredBaseModel, given: list[Any]) -> Any:
 def _written(estimator: Any) -> tuple[str, bytes]:
     """Return the format of a fitted estimator and its bytes; raise an error if it cannot be written without code."""
     library = type(estimator).__module__.partition(".")[0]
-    boosted = library == "lightgbm" and is_a(estimator, "LGBMClassifier", "LGBMRegressor")
-    if isinstance(estimator, LightGBMModel) or boosted:
-        return "lightgbm", estimator.booster_.model_to_string().encode()
+    boosted = isinstance(estimator, LightGBMModel)
+    boosted |= library == "lightgbm" and is_a(estimator, "LGBMClassifier", "LGBMRegressor")
     if isinstance(estimator, XGBoostModel) or (library == "xgboost" and is_a(estimator, "XGBClassifier")):
         return "xgboost", xgboost_text(estimator)
     name = f"base={base_name(estimator)}"
-    if library != "sklearn":
+    if library != "sklearn" and not boosted:
         raise ValueError(f"{name} is a model that cannot be written without code: {GIVE_AGAIN}.")
-    skops = import_extra("skops.io", f"Writing {name} needs", "skops")
-    data: bytes = skops.dumps(estimator)
-    if others := sorted(set(skops.get_untrusted_types(data=data)) - set(TREES)):
-        raise ValueError(
-            f"{name} cannot be written without code, because it contains the type {others[0]}, which is not on the "
-            f"list of trusted types: {GIVE_AGAIN}."
-        )
+    try:
+        if boosted:
+            n_classes = len(getattr(estimator, "classes_", ()))
+            return "lightgbm", checked_lightgbm(estimator.booster_.model_to_string(), n_classes).encode()
+        skops = import_extra("skops.io", f"Writing {name} needs", "skops")
+        data: bytes = skops.dumps(estimator)
+        trusted_types(skops, data)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be written without code, because {error}: {GIVE_AGAIN}.") from error
     return "skops", data
 
 
 def _read(kind: str, name: str, data: bytes, n_classes: int) -> Any:
-    """Return a fitted estimator from its format."""
-    if kind == "lightgbm":
-        return LightGBMModel(data, n_classes)
-    if kind == "xgboost":
-        return XGBoostModel(data, n_classes)
-    skops = import_extra("skops.io", f"Reading base={name} needs", "skops")
-    return skops.loads(data, trusted=TREES)
+    """Return a fitted estimator from its format; raise ValueError if it is damaged."""
+    library = import_extra("skops.io" if kind == "skops" else kind, f"Reading base={name} needs", kind)
+    try:
+        if kind == "skops":
+            return read_model(library, data, n_classes)
+        return (LightGBMModel if kind == "lightgbm" else XGBoostModel)(data, n_classes)
+    except Exception as error:  # whatever a library raises for a forged file
+        raise ValueError(f"the base {name} cannot be read: {error}") from error

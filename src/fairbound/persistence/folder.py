@@ -5,8 +5,9 @@
     model       the parts of the classifier, the types of which `state` has
     data        the arrays, one after the other, in base64; `model` says their types and shapes
 
-The model and the data are parsed as the types that they must have.  Every problem raises `ModelFileError` in one
-sentence.  A base is read by its own library, which runs no code, but trusts the numbers of a file.
+The file may come from anyone: its size is checked before it is read, the model and the data are parsed as the types
+that they must have, and an array takes no more than its bytes.  Trees are checked before their library follows them.
+Every problem raises `ModelFileError` in one sentence.
 """
 
 from __future__ import annotations
@@ -17,18 +18,23 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
-from fairbound._files import begins_with, resolved, write_file
+from fairbound._files import as_utf8, begins_with, read_bytes, resolved, write_file
 from fairbound._json import decode
 from fairbound._version import __version__
 
 FORMAT, VERSION = "fairbound-model", 1
 DOCUMENT = "model.json"
+
+LARGEST_FILE = 2**31
+"""Bytes: 200 million parameters."""
+LARGEST_MODEL = 2**26
+"""Bytes without the data.  A column takes about 400, and a step of the history about 500."""
 
 
 class ModelFileError(ValueError):
@@ -39,8 +45,8 @@ class StoredArray(Struct):
     """The type and shape of an array; its values are the next bytes of the data."""
 
     name: str
-    dtype: str
-    shape: tuple[int, ...]
+    dtype: Annotated[str, Meta(pattern=r"^([<|][fiu][1248]|\|b1)\Z")]
+    shape: Annotated[tuple[Annotated[int, Meta(ge=0, lt=2**31)], ...], Meta(max_length=8)]
 
 
 class _Header(Struct):
@@ -82,9 +88,15 @@ def write_folder(path: str | os.PathLike[str], model: bytes, data: bytes, *, ove
     document = _Document(
         FORMAT, VERSION, {"fairbound": __version__, "numpy": np.__version__}, _checksum(model, data), Raw(model), data
     )
+    written = msgspec.json.encode(document) + b"\n"
+    if len(written) > LARGEST_FILE or len(model) > LARGEST_MODEL:
+        raise ValueError(
+            f"This model has {len(written):,} bytes, {len(model):,} without its weights, and load() reads at most "
+            f"{LARGEST_FILE:,} and {LARGEST_MODEL:,}: save a model with fewer columns or parameters."
+        )
     if target.is_file():
         target.unlink()
-    write_file(target / DOCUMENT, msgspec.json.encode(document) + b"\n")
+    write_file(target / DOCUMENT, written)
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[Raw, bytes]:
@@ -95,7 +107,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[Raw, bytes]:
         raise ModelFileError(f"{folder} {what}: give the folder that save() has written.")
     file = folder / DOCUMENT
     try:
-        text = file.read_bytes()
+        text = read_bytes(file, LARGEST_FILE)
         header = decode(text, _Header)
         if header.format != FORMAT:
             raise ModelFileError(f"{file} is not a model of fairbound: its format is not {FORMAT!r}.")
@@ -107,6 +119,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[Raw, bytes]:
         document = decode(text, _Document)
         if document.sha256 != _checksum(document.model, document.data):
             raise ValueError("its checksum does not fit")
+        require(memoryview(document.model).nbytes <= LARGEST_MODEL, f"its model has more than {LARGEST_MODEL:,} bytes")
     except OSError as error:
         inner = folder / "model"  # a run of the command line has its model there
         found = f"give {inner}" if (inner / DOCUMENT).is_file() else "give the folder that save() has written"
@@ -118,9 +131,15 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[Raw, bytes]:
     return document.model, document.data
 
 
+def require(holds: bool, what: str) -> None:
+    """Raise ValueError unless a condition on a file holds."""
+    if not holds:
+        raise ValueError(what)
+
+
 def damaged(path: Path, reason: str) -> ModelFileError:
     """Return the exception for a damaged file; a long reason is shortened."""
-    said = " ".join(reason.split())
+    said = " ".join(as_utf8(reason).decode().split())  # a forged text may have half characters
     said = said if len(said) <= 300 else f"{said[:300]}..."
     return ModelFileError(f"{path} is damaged: {said.rstrip('.')}. Take another copy, or save the model again.")
 

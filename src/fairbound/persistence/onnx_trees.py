@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.estimator import base_name, is_a
-from fairbound.persistence.bases import OBJECTIVES, XGBoostModel, xgboost_text
+from fairbound.persistence.bases import XGBoostModel, xgboost_text
 from fairbound.persistence.onnx_graph import Graph
+from fairbound.persistence.xgboost_json import OBJECTIVES
 
 FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier", "DecisionTreeClassifier", "ExtraTreeClassifier")
 BOOSTED = "HistGradientBoostingClassifier"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fairbound._model_settings import Confidence, Groups, Loss, Training
 from fairbound.estimator import L2, CategoryColumn, NumberColumn, SmoothedL1, SquaredMeasure, TableEncoder
 from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Measure, Quota, Surrogate
+from fairbound.persistence.folder import require
 
 Positive = Annotated[float, Meta(gt=0)]
 
@@ -29,6 +30,8 @@ RECORDS: dict[str, Any] = {
     kind.__name__: kind for kind in (Constraint, *CONSTRAINTS.values(), *SURROGATES.values(), *_OTHERS)
 }
 """What the text of a parameter may call."""
+LARGEST_TEXT = 2**22
+"""Characters.  A column takes about 100, and parsing takes up to 500 bytes for each character."""
 NOT_HERE = "not in the file: "
 
 
@@ -63,7 +66,12 @@ def _parameters(value: Any) -> Mapping[str, inspect.Parameter]:
 
 def read(text: str) -> Any:
     """Return the value of a text that `written` has made."""
-    return _value(ast.parse(text, mode="eval").body)
+    return _value(ast.parse(_bounded(text), mode="eval").body)
+
+
+def _bounded(text: str) -> str:
+    require(len(text) <= LARGEST_TEXT, f"a part of a model has {len(text):,} characters, more than {LARGEST_TEXT:,}")
+    return text
 
 
 def _value(node: ast.expr) -> Any:
@@ -95,7 +103,7 @@ def plain(value: Any, what: str) -> Any:
 class StoredLabels(Struct):
     """The labels and the type of their array."""
 
-    dtype: str
+    dtype: Annotated[str, Meta(pattern=r"^([<>|=]?(b1|[iu][1248]|f[248]|O)|U)\Z")]
     values: list[bool | int | float | str]
 
     @classmethod
@@ -106,6 +114,8 @@ class StoredLabels(Struct):
 
     def restored(self) -> NDArray[Any]:
         """Return the labels."""
+        longest = max(len(str(each)) for each in self.values)
+        require(self.dtype != "U" or longest * len(self.values) <= LARGEST_TEXT, "the labels are too long")
         return np.array(self.values, dtype=self.dtype)
 
 
@@ -120,7 +130,7 @@ class StoredEncoder(Struct, forbid_unknown_fields=True):
     def of(cls, encoder: TableEncoder) -> StoredEncoder:
         """Return the record of an encoder."""
         names = [str(name) for name in getattr(encoder, "feature_names_in_", [])] or None
-        learnt = written(encoder.columns_, "encoder") if hasattr(encoder, "columns_") else None
+        learnt = _bounded(written(encoder.columns_, "encoder")) if hasattr(encoder, "columns_") else None
         return cls(written(encoder, "encoder"), names, learnt)
 
     def restored(self) -> TableEncoder:

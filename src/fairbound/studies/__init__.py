@@ -10,7 +10,7 @@ from fairbound.studies.parts import table_backend, with_sensitive
 from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, grids
 from fairbound.studies.running import Study, study
 from fairbound.studies.search import AlternativeSearch, alternatives, as_baseline
-from fairbound.studies.settings import StudySettings, usual_bounds
+from fairbound.studies.settings import StudySettings, make_base, usual_bounds
 from fairbound.studies.summary import (
     LimitFacts,
     LimitOnPart,
@@ -64,6 +64,7 @@ __all__ = [
     "holds_summary",
     "is_kept",
     "label_values",
+    "make_base",
     "read_search",
     "read_summary",
     "remarks",

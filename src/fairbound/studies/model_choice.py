@@ -43,6 +43,8 @@ class ModelChoice:
 
 def choose_model(training: Part, settings: StudySettings, pos_label: str | None) -> ModelChoice:
     """Choose between "linear" and "boosted" on training rows."""
+    from sklearn.linear_model import LogisticRegression
+
     from fairbound.estimator import ConstrainedClassifier, TableEncoder
 
     processes, rows = training.data.processes, training.data.n_rows
@@ -55,6 +57,7 @@ def choose_model(training: Part, settings: StudySettings, pos_label: str | None)
     weight = None if training.weight is None else joined(np.asarray(training.weight), processes)
     y, inputs = joined(np.asarray(training.y), processes), training.inputs.joined(processes)
     encoder = TableEncoder(max_categories=training.data.max_categories)
+    tried = {"linear": LogisticRegression(max_iter=1000), "boosted": make_base("boosted", settings.seed)}
 
     def choose() -> ModelChoice:
         return _by_losses(
@@ -70,7 +73,7 @@ def choose_model(training: Part, settings: StudySettings, pos_label: str | None)
                     y,
                     weight,
                 )
-                for name, base in (("linear", _logistic_regression()), ("boosted", make_base("boosted", settings.seed)))
+                for name, base in tried.items()
             },
             weight,
         )
@@ -105,9 +108,3 @@ def unseen_losses(trial: ConstrainedClassifier, inputs: Inputs, y: NDArray[Any],
     own = np.searchsorted(np.unique(y), y)
     total: NDArray[np.float64] = np.logaddexp.reduce(scores, axis=1)
     return total - scores[np.arange(len(own)), own]
-
-
-def _logistic_regression() -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(max_iter=1000)

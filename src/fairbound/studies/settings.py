@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fairbound._errors import InputError, bad_value, missing_extra
@@ -222,8 +223,8 @@ def hidden_layers(model: str) -> tuple[int, ...]:
     return widths
 
 
-def make_base(model: str, seed: int) -> Any:
-    """Return the base of a model, not fitted yet; None for linear models and networks.
+def make_base(model: str, seed: int, kind: str = "Classifier") -> Any:
+    """Return the base of a model, not fitted yet, of the kind Classifier or Regressor; None without a base.
 
     >>> make_base("boosted", 0)
     HistGradientBoostingClassifier(random_state=0)
@@ -232,13 +233,11 @@ def make_base(model: str, seed: int) -> Any:
         return None
     if model == "lightgbm":
         try:
-            from lightgbm import LGBMClassifier
+            return getattr(import_module("lightgbm"), f"LGBM{kind}")(random_state=seed, verbose=-1)
         except ImportError as error:
             raise missing_extra("The model lightgbm needs", "lightgbm", "lightgbm") from error
-        return LGBMClassifier(random_state=seed, verbose=-1)
-    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-
-    return (HistGradientBoostingClassifier if model == "boosted" else RandomForestClassifier)(random_state=seed)
+    name = "HistGradientBoosting" if model == "boosted" else "RandomForest"
+    return getattr(import_module("sklearn.ensemble"), f"{name}{kind}")(random_state=seed)
 
 
 def usual_bounds(measure: str) -> tuple[float, ...]:
